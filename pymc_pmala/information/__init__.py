@@ -1,0 +1,25 @@
+"""The expected Fisher information of a model's factors, by distribution."""
+
+from pymc_pmala.information import continuous, discrete  # registers the rules
+from pymc_pmala.information.factors import RaveledModel, ravel_model
+from pymc_pmala.information.registry import (
+    Factor,
+    Information,
+    NoInformation,
+    QuadraticForm,
+    factor_information,
+    register_information,
+)
+
+__all__ = [
+    "Factor",
+    "Information",
+    "NoInformation",
+    "QuadraticForm",
+    "RaveledModel",
+    "continuous",
+    "discrete",
+    "factor_information",
+    "ravel_model",
+    "register_information",
+]

@@ -1,0 +1,154 @@
+"""From a PyMC model to the factors of its log-posterior, as functions of one raveled vector."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+from pymc.pytensorf import join_nonshared_inputs
+from pymc.variational.minibatch_rv import MinibatchRandomVariable, get_scaling
+from pytensor.graph.basic import Variable
+from pytensor.graph.traversal import ancestors
+from pytensor.tensor.variable import TensorVariable
+
+from pymc_pmala.information.registry import Factor
+
+__all__ = ["RaveledModel", "ravel_model"]
+
+
+class RaveledModel(NamedTuple):
+    """A model's log-posterior in one vector.
+
+    Attributes
+    ----------
+    x : TensorVariable
+        The raveled value variables that are sampled.
+    factors : list of Factor
+        The terms of the log-posterior that depend on ``x``.
+    logp : TensorVariable
+        Their sum, a scalar.
+    """
+
+    x: TensorVariable
+    factors: list[Factor]
+    logp: TensorVariable
+
+
+def ravel_model(
+    model: pm.Model,
+    value_vars: Sequence[TensorVariable],
+    point: Mapping[str, np.ndarray],
+    shared: Mapping[Variable, Variable],
+) -> RaveledModel:
+    """Express a model's factors in the raveled vector of some of its value variables.
+
+    Parameters
+    ----------
+    model : pm.Model
+    value_vars : sequence of TensorVariable
+        The value variables that are sampled, in the order in which they are raveled.
+    point : mapping of str to array
+        Gives the variables' shapes.
+    shared : mapping of Variable to Variable
+        What stands for the model's other value variables.
+    """
+    factors = _rv_factors(model) + _potential_factors(model)
+    graphs: list[Variable] = []
+    for factor in factors:
+        graphs += _graphs(factor)
+    joined, x = join_nonshared_inputs(
+        point=dict(point), outputs=graphs, inputs=list(value_vars), shared_inputs=dict(shared)
+    )
+    x.name = "x"
+    remaining = iter(joined)
+    factors = [_with_graphs(factor, remaining) for factor in factors]
+    factors = [factor for factor in factors if x in ancestors([factor.logp])]
+    logp = pt.add(*[factor.logp.sum() for factor in factors])
+    return RaveledModel(x, factors, logp)
+
+
+def _rv_factors(model: pm.Model) -> list[Factor]:
+    rvs = model.basic_RVs
+    bases = [_without_minibatch(rv) for rv in rvs]
+    parameters = [_distribution_parameters(base) for base in bases]
+    replaced = iter(
+        model.replace_rvs_by_values(
+            [graph for rv, params in zip(rvs, parameters, strict=True) for graph in (rv, *params)]
+        )
+    )
+    factors = []
+    for rv, base, params, logp in zip(
+        rvs, bases, parameters, model.logp(vars=rvs, sum=False), strict=True
+    ):
+        value = next(replaced)
+        factors.append(
+            Factor(
+                name=rv.name,
+                op=base.owner.op,
+                value=value,
+                unconstrained=model.rvs_to_values[rv],
+                parameters=tuple(next(replaced) for _ in params),
+                logp=logp,
+                observed=rv in model.observed_RVs,
+                scale=_minibatch_scale(rv, value),
+            )
+        )
+    return factors
+
+
+def _potential_factors(model: pm.Model) -> list[Factor]:
+    if not model.potentials:
+        return []
+    logps = model.logp(vars=model.potentials, sum=False)
+    return [
+        Factor(
+            name=potential.name,
+            op=None,
+            value=logp,
+            unconstrained=logp,
+            parameters=(),
+            logp=logp,
+            observed=True,
+            scale=pt.constant(1.0),
+        )
+        for potential, logp in zip(model.potentials, logps, strict=True)
+    ]
+
+
+def _without_minibatch(rv: TensorVariable) -> TensorVariable:
+    while isinstance(rv.owner.op, MinibatchRandomVariable):
+        rv = rv.owner.inputs[0]
+    return rv
+
+
+def _minibatch_scale(rv: TensorVariable, value: TensorVariable) -> TensorVariable:
+    if not isinstance(rv.owner.op, MinibatchRandomVariable):
+        return pt.constant(1.0)
+    _, *total_size = rv.owner.inputs
+    return get_scaling(total_size, value.shape)
+
+
+def _distribution_parameters(rv: TensorVariable) -> list[TensorVariable]:
+    """The tensor parameters of a random variable, without generators and sizes."""
+    node = rv.owner
+    if hasattr(node.op, "extended_signature") and node.op.extended_signature is None:
+        return [v for v in node.inputs if isinstance(v.type, pt.TensorType)]
+    return list(node.op.dist_params(node))
+
+
+def _graphs(factor: Factor) -> list[Variable]:
+    return [factor.logp, factor.value, factor.unconstrained, factor.scale, *factor.parameters]
+
+
+def _with_graphs(factor: Factor, graphs: Iterator[Variable]) -> Factor:
+    logp, value, unconstrained, scale = (next(graphs) for _ in range(4))
+    return replace(
+        factor,
+        logp=logp,
+        value=value,
+        unconstrained=unconstrained,
+        scale=scale,
+        parameters=tuple(next(graphs) for _ in factor.parameters),
+    )

@@ -1,0 +1,174 @@
+"""Metrics G(x): their matrix and the contractions of their derivative, as expressions.
+
+The derivative of G enters the samplers only through two contractions with A = G⁻¹. With
+:math:`A = \\sum_r l_r l_r^T` they need no derivative tensor:
+
+.. math:: v_i = \\sum_{jk} \\partial_j G_{ik} A_{jk}
+          = \\sum_r \\frac{d}{d\\epsilon} [G(x + \\epsilon l_r) l_r]_i,
+          \\qquad
+          \\nabla \\log |G| = \\nabla_x \\sum_r l_r^T G(x) l_r .
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+from pytensor.tensor.variable import TensorVariable
+
+from pymc_pmala.differentiation import batch, gradient, pushforward
+from pymc_pmala.information import QuadraticForm, RaveledModel, factor_information
+
+__all__ = ["ConstantMetric", "ExpressionMetric", "FisherMetric", "Metric", "build_metric"]
+
+
+class Metric(ABC):
+    """A positive-definite matrix G at every point, in symbolic form."""
+
+    @abstractmethod
+    def matrix(self) -> TensorVariable:
+        """G(x), d × d."""
+
+    @abstractmethod
+    def divergence(self, rows: TensorVariable) -> TensorVariable | None:
+        """The contraction v, with ``rows`` the l_r; None if G is constant."""
+
+    @abstractmethod
+    def log_det_gradient(self, rows: TensorVariable) -> TensorVariable | None:
+        """∇log|G|, with ``rows`` the l_r; None if G is constant."""
+
+
+class ConstantMetric(Metric):
+    """The same matrix everywhere."""
+
+    def __init__(self, matrix: TensorVariable):
+        self._matrix = matrix
+
+    def matrix(self) -> TensorVariable:
+        """G."""
+        return self._matrix
+
+    def divergence(self, rows: TensorVariable) -> None:
+        """Zero."""
+        return None
+
+    def log_det_gradient(self, rows: TensorVariable) -> None:
+        """Zero."""
+        return None
+
+
+class ExpressionMetric(Metric):
+    """A matrix given as an expression in x."""
+
+    def __init__(self, x: TensorVariable, matrix: TensorVariable):
+        self.x = x
+        self._matrix = matrix
+
+    def matrix(self) -> TensorVariable:
+        """G(x)."""
+        return self._matrix
+
+    def divergence(self, rows: TensorVariable) -> TensorVariable | None:
+        """Σ_r d/dε G(x + εl_r) l_r by forward mode."""
+        direction = self.x.type("l")
+        [derivative] = pushforward([self._matrix @ direction], self.x, direction)
+        if derivative is None:
+            return None
+        [batched] = batch([derivative], {direction: rows})
+        return batched.sum(axis=0)
+
+    def log_det_gradient(self, rows: TensorVariable) -> TensorVariable:
+        """∇ Σ_r l_rᵀ G l_r by reverse mode."""
+        cost = ((rows @ self._matrix) * rows).sum()
+        return gradient(cost, self.x, consider_constant=[rows])
+
+
+class FisherMetric(Metric):
+    r"""Expected Fisher information :math:`G = \sum_f J_f^T K_f J_f` of a model's factors.
+
+    G is applied matrix-free: :math:`G l = J^T (K (J l))`, one forward and one reverse pass,
+    and batched over directions.
+    """
+
+    def __init__(self, x: TensorVariable, forms: Sequence[QuadraticForm]):
+        self.x = x
+        self.direction = x.type("l")
+        self.coordinates: list[TensorVariable] = []
+        self.tangents: list[TensorVariable] = []
+        self.cotangents: list[TensorVariable] = []
+        for form in forms:
+            self._add(form)
+
+    def _add(self, form: QuadraticForm) -> None:
+        """Tangents J l and cotangents K J l of one form, in the direction l."""
+        tangents = pushforward(form.coordinates, self.x, self.direction)
+        if all(tangent is None for tangent in tangents):
+            return
+        filled = [
+            pt.zeros_like(c) if t is None else t
+            for c, t in zip(form.coordinates, tangents, strict=True)
+        ]
+        for coordinate, tangent, cotangent in zip(
+            form.coordinates, tangents, form.product(filled), strict=True
+        ):
+            if tangent is not None:
+                self.coordinates.append(coordinate)
+                self.tangents.append(tangent)
+                self.cotangents.append(cotangent)
+
+    def matrix(self) -> TensorVariable:
+        """Σ_f J_fᵀ K_f J_f."""
+        cost = _inner(self.coordinates, self.cotangents)
+        product = gradient(cost, self.x, consider_constant=self.cotangents)
+        [matrix] = batch([product], {self.direction: pt.eye(self.x.shape[0])})
+        return matrix
+
+    def divergence(self, rows: TensorVariable) -> TensorVariable | None:
+        """Contraction v, by the product rule for Jᵀ (K J l_r).
+
+        The derivative of K J l_r is one forward pass, pulled back once after summing over
+        r; that of Jᵀ is the reverse pass of J l_r with its cotangent held.
+        """
+        derivatives = pushforward(self.cotangents, self.x, self.direction)
+        moving = [(c, d) for c, d in zip(self.coordinates, derivatives, strict=True) if d is not None]
+        batched = batch(
+            [*self.tangents, *self.cotangents, *[d for _, d in moving]], {self.direction: rows}
+        )
+        n = len(self.tangents)
+        tangents, cotangents = batched[:n], batched[n : 2 * n]
+        summed = [d.sum(axis=0) for d in batched[2 * n :]]
+        cost = _inner([c for c, _ in moving], summed) + _inner(tangents, cotangents)
+        return gradient(cost, self.x, consider_constant=[rows, *cotangents, *summed])
+
+    def log_det_gradient(self, rows: TensorVariable) -> TensorVariable:
+        """∇ Σ_r (J l_r)ᵀ K (J l_r)."""
+        batched = batch([*self.tangents, *self.cotangents], {self.direction: rows})
+        n = len(self.tangents)
+        return gradient(_inner(batched[:n], batched[n:]), self.x, consider_constant=[rows])
+
+
+def _inner(left: Sequence[TensorVariable], right: Sequence[TensorVariable]) -> TensorVariable:
+    """Sum of the elementwise products of two lists of arrays."""
+    return sum(((a * b).sum() for a, b in zip(left, right, strict=True)), pt.constant(0.0))
+
+
+MetricChoice = str | np.ndarray | Callable[[pm.Model, TensorVariable], TensorVariable]
+
+
+def build_metric(choice: MetricChoice, model: pm.Model, raveled: RaveledModel) -> Metric:
+    """The metric that a user asked for, on a model."""
+    x = raveled.x
+    if isinstance(choice, str):
+        if choice == "fisher":
+            forms = [form for factor in raveled.factors for form in factor_information(factor)]
+            return FisherMetric(x, forms)
+        if choice == "identity":
+            return ConstantMetric(pt.eye(x.shape[0]))
+        raise ValueError(
+            f"Unknown metric {choice!r}. Choose 'fisher', 'identity', "
+            "a positive-definite array, or a function `metric(model, x)`."
+        )
+    if callable(choice):
+        return ExpressionMetric(x, pt.as_tensor_variable(choice(model, x)))
+    return ConstantMetric(pt.as_tensor_variable(np.asarray(choice)))
