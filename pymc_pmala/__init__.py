@@ -1,0 +1,15 @@
+"""Langevin samplers for PyMC that know the local geometry of the posterior."""
+
+from pymc_pmala.geometry import LocalGeometry, local_geometry
+from pymc_pmala.information import Information, register_information
+from pymc_pmala.step_methods import MMALA, PMALA, SimplifiedMMALA
+
+__all__ = [
+    "MMALA",
+    "PMALA",
+    "Information",
+    "LocalGeometry",
+    "SimplifiedMMALA",
+    "local_geometry",
+    "register_information",
+]

@@ -1,0 +1,108 @@
+"""What is learned while a chain tunes, and frozen afterwards: step size, preconditioner."""
+
+import math
+
+import numpy as np
+from pymc.step_methods.state import DataClassState, WithSamplingState, dataclass_state
+
+__all__ = ["MetricAverage", "StepSizeAdaptation", "target_acceptance"]
+
+# Best acceptance rate of Euler's proposal by dimension, measured on Gaussian targets with
+# their own precision as the metric; 0.574 is the limit (Roberts & Rosenthal 1998).
+_EULER_DIMENSIONS = (1, 2, 3, 5, 10, 20, 1000)
+_EULER_TARGETS = (0.80, 0.73, 0.69, 0.64, 0.63, 0.58, 0.574)
+_EXPONENTIAL_TARGET = 0.6
+
+
+def target_acceptance(integrator: str, dimension: int) -> float:
+    """Acceptance rate to tune the step size for."""
+    if integrator == "exponential":
+        return _EXPONENTIAL_TARGET
+    return float(np.interp(math.log(dimension), np.log(_EULER_DIMENSIONS), _EULER_TARGETS))
+
+
+@dataclass_state
+class StepSizeState(DataClassState):
+    log_step: float
+    log_average: float
+    count: int
+
+
+class StepSizeAdaptation(WithSamplingState):
+    r"""Robbins–Monro search for the step size with a given acceptance rate.
+
+    .. math:: \log h_{t+1} = \min(\log h_t + c\, t^{-0.6} (\alpha_t - \alpha^*),\;
+              \log h_{max})
+
+    with Polyak averaging of the iterates, later ones counting more. Projection on the
+    largest useful step, rather than dual averaging's running sum, lets the step come
+    straight back when it has rested at its cap.
+
+    Parameters
+    ----------
+    target : float
+        Acceptance rate aimed at.
+    largest : float
+        Largest useful step size.
+    """
+
+    _state_class = StepSizeState
+    _GAIN, _DECAY, _OFFSET, _AVERAGING = 1.5, 0.6, 3.0, 0.75
+
+    def __init__(self, target: float, largest: float):
+        self.target = target
+        self._log_largest = math.log(largest)
+        self.restart(largest)
+
+    def restart(self, step_size: float) -> None:
+        """Forget everything and go on from a step size."""
+        self.log_step = self.log_average = min(math.log(step_size), self._log_largest)
+        self.count = 0
+
+    def update(self, acceptance: float) -> None:
+        """Learn from the acceptance probability of one transition."""
+        self.count += 1
+        gain = self._GAIN * (self.count + self._OFFSET) ** -self._DECAY
+        self.log_step = min(
+            self.log_step + gain * (acceptance - self.target), self._log_largest
+        )
+        weight = self.count**-self._AVERAGING
+        self.log_average += weight * (self.log_step - self.log_average)
+
+    @property
+    def current(self) -> float:
+        """The step size to explore with."""
+        return math.exp(self.log_step)
+
+    @property
+    def averaged(self) -> float:
+        """The step size to freeze."""
+        return math.exp(self.log_average)
+
+
+@dataclass_state
+class MetricAverageState(DataClassState):
+    mean: np.ndarray
+    count: int
+
+
+class MetricAverage(WithSamplingState):
+    """Mean of the metric along a chain, later points counting more (weight ∝ t)."""
+
+    _state_class = MetricAverageState
+
+    def __init__(self, dimension: int):
+        self._dimension = dimension
+        self.restart()
+
+    def restart(self) -> None:
+        """Forget everything."""
+        self.mean = np.zeros((self._dimension, self._dimension))
+        self.count = 0
+
+    def update(self, metric: np.ndarray) -> None:
+        """Take in the metric at one more point; one that is not finite is passed over."""
+        if not np.all(np.isfinite(metric)):
+            return
+        self.count += 1
+        self.mean = self.mean + (2.0 / (self.count + 1)) * (metric - self.mean)

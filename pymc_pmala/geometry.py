@@ -1,0 +1,195 @@
+"""The local geometry of a model's posterior: log-density, force and metric at a point."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+from pymc.blocking import DictToArrayBijection
+from pymc.pytensorf import compile as pymc_compile
+from pymc.pytensorf import make_shared_replacements
+from pymc.util import get_value_vars_from_user_vars
+from pymc.vartypes import continuous_types
+from pytensor.graph.basic import Variable
+from pytensor.tensor.variable import TensorVariable
+
+from pymc_pmala.differentiation import gradient
+from pymc_pmala.information import RaveledModel, ravel_model
+from pymc_pmala.metrics import ConstantMetric, Metric, MetricChoice, build_metric
+
+__all__ = [
+    "LocalGeometry",
+    "SymbolicGeometry",
+    "continuous_value_vars",
+    "local_geometry",
+    "symbolic_geometry",
+]
+
+
+class LocalGeometry(NamedTuple):
+    r"""The geometry at one point, in the coordinates of the raveled value variables.
+
+    Attributes
+    ----------
+    logp : float
+        Log-density, the transforms' log-Jacobians included.
+    gradient : ndarray of shape (d,)
+        Its gradient.
+    metric : ndarray of shape (d, d)
+        :math:`G`.
+    gamma : ndarray of shape (d,)
+        PMALA's drift correction :math:`\Gamma_i = \frac12 \sum_j \partial_j A_{ij}`,
+        :math:`A = G^{-1}`.
+    omega : ndarray of shape (d,)
+        MMALA's, :math:`\Omega_i = |G|^{-1/2} \sum_j \partial_j (A_{ij} |G|^{1/2})`.
+    """
+
+    logp: float
+    gradient: np.ndarray
+    metric: np.ndarray
+    gamma: np.ndarray
+    omega: np.ndarray
+
+
+class SymbolicGeometry(NamedTuple):
+    """What a transition needs of a point, as expressions in the raveled vector ``x``.
+
+    Attributes
+    ----------
+    x : TensorVariable
+        The point.
+    logp : TensorVariable
+        Log-density.
+    force : TensorVariable
+        The covector f whose drift is A f: the gradient, plus what the method adds to it.
+    cholesky : TensorVariable or None
+        Lower Cholesky factor of the metric; None if the caller supplies a constant one.
+    """
+
+    x: TensorVariable
+    logp: TensorVariable
+    force: TensorVariable
+    cholesky: TensorVariable | None
+
+
+def continuous_value_vars(
+    vars: Sequence[Variable] | None, model: pm.Model
+) -> list[TensorVariable]:
+    """Value variables for what a user listed: random variables, value variables, or nothing.
+
+    Raises
+    ------
+    ValueError
+        If one of them is discrete.
+    """
+    listed = model.value_vars if vars is None else vars
+    value_vars = get_value_vars_from_user_vars(listed, model)
+    discrete = [v.name for v in value_vars if v.dtype not in continuous_types]
+    if discrete:
+        raise ValueError(
+            f"Langevin samplers need gradients and cannot sample the discrete variables "
+            f"{discrete}. Give the sampler the continuous variables only, for example "
+            "`step=[PMALA([a, b]), pm.Metropolis([k])]`, or marginalise the discrete ones."
+        )
+    return value_vars
+
+
+def symbolic_geometry(raveled: RaveledModel, metric: Metric, drift: str) -> SymbolicGeometry:
+    r"""Log-density, force and metric factor at x.
+
+    With :math:`v_i = \sum_{jk} \partial_j G_{ik} A_{jk}`, so that
+    :math:`\Gamma = -\frac12 A v` and
+    :math:`\Omega = 2\Gamma + \frac12 A \nabla\log|G|`, the drifts of the family are
+    :math:`A f` with
+
+    =================  =============================================
+    ``"gradient"``     :math:`f = g`
+    ``"gamma"``        :math:`f = g - v`, that is Ag + 2Γ
+    ``"omega"``        :math:`f = g - 2v + \nabla\log|G|`, Ag + 2Ω
+    =================  =============================================
+    """
+    x, logp = raveled.x, raveled.logp
+    force = gradient(logp, x)
+    if isinstance(metric, ConstantMetric):
+        return SymbolicGeometry(x, logp, force, None)
+    cholesky = pt.linalg.cholesky(metric.matrix(), lower=True)
+    if drift != "gradient":
+        rows = inverse_factor(cholesky)
+        divergence = metric.divergence(rows)
+        if drift == "gamma":
+            force = force - divergence
+        else:
+            force = force - 2.0 * divergence + metric.log_det_gradient(rows)
+    return SymbolicGeometry(x, logp, force, cholesky)
+
+
+def inverse_factor(cholesky: TensorVariable) -> TensorVariable:
+    """L⁻¹, whose rows l_r satisfy G⁻¹ = Σ_r l_r l_rᵀ."""
+    return pt.linalg.solve_triangular(
+        cholesky, pt.eye(cholesky.shape[0]), lower=True, check_finite=False
+    )
+
+
+def local_geometry(
+    point: Mapping[str, np.ndarray] | None = None,
+    *,
+    metric: MetricChoice = "fisher",
+    vars: Sequence[Variable] | None = None,
+    model: pm.Model | None = None,
+) -> LocalGeometry:
+    r"""Log-density, gradient, metric, Γ and Ω of a model at a point.
+
+    Parameters
+    ----------
+    point : mapping of str to array, optional
+        Values of the value variables, as in ``model.initial_point()``, the default.
+    metric : {"fisher", "identity"}, array or callable, default "fisher"
+        The metric, as for `PMALA`.
+    vars : sequence of variables, optional
+        The variables that make up the raveled vector, default all; others are held at
+        ``point``.
+    model : pm.Model, optional
+        Taken from the ``with`` context by default.
+
+    Returns
+    -------
+    LocalGeometry
+        NumPy values, in the order and coordinates of the raveled value variables.
+    """
+    model = pm.modelcontext(model)
+    value_vars = continuous_value_vars(vars, model)
+    start = model.initial_point()
+    if point is not None:
+        unknown = sorted(set(point) - set(start))
+        if unknown:
+            raise ValueError(
+                f"Unknown names in the point: {unknown}. Expected value variables: "
+                f"{sorted(start)}; see `model.initial_point()`."
+            )
+        start = start | {
+            name: np.asarray(value, dtype=start[name].dtype) for name, value in point.items()
+        }
+    shared = make_shared_replacements(start, value_vars, model)
+    raveled = ravel_model(model, value_vars, start, shared)
+    chosen = build_metric(metric, model, raveled)
+    x, logp = raveled.x, raveled.logp
+    matrix = chosen.matrix()
+    cholesky = pt.linalg.cholesky(matrix, lower=True)
+    rows = inverse_factor(cholesky)
+    divergence, log_det_gradient = chosen.divergence(rows), chosen.log_det_gradient(rows)
+    zero = pt.zeros_like(x)
+    outputs = [
+        logp,
+        gradient(logp, x),
+        matrix,
+        zero if divergence is None else divergence,
+        zero if log_det_gradient is None else log_det_gradient,
+    ]
+    with model:
+        function = pymc_compile([x], outputs)
+    q = DictToArrayBijection.map({v.name: start[v.name] for v in value_vars}).data
+    value, slope, g, v, slope_of_log_det = function(q)
+    gamma = -0.5 * np.linalg.solve(g, v)
+    omega = 2.0 * gamma + 0.5 * np.linalg.solve(g, slope_of_log_det)
+    return LocalGeometry(float(value), slope, g, gamma, omega)
