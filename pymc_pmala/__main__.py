@@ -1,0 +1,8 @@
+"""``python -m pymc_pmala``: see `pymc_pmala.demo`."""
+
+import sys
+
+from pymc_pmala.demo import main
+
+if __name__ == "__main__":
+    sys.exit(main())
