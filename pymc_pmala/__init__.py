@@ -2,9 +2,10 @@
 
 from pymc_pmala.geometry import LocalGeometry, local_geometry
 from pymc_pmala.information import Information, register_information
-from pymc_pmala.step_methods import MMALA, PMALA, SimplifiedMMALA
+from pymc_pmala.step_methods import MALA, MMALA, PMALA, SimplifiedMMALA
 
 __all__ = [
+    "MALA",
     "MMALA",
     "PMALA",
     "Information",

@@ -11,7 +11,7 @@ __all__ = ["MetricAverage", "StepSizeAdaptation", "target_acceptance"]
 # their own precision as the metric; 0.574 is the limit (Roberts & Rosenthal 1998).
 _EULER_DIMENSIONS = (1, 2, 3, 5, 10, 20, 1000)
 _EULER_TARGETS = (0.80, 0.73, 0.69, 0.64, 0.63, 0.58, 0.574)
-_EXPONENTIAL_TARGET = 0.6
+_EXPONENTIAL_TARGET = 0.5
 
 
 def target_acceptance(integrator: str, dimension: int) -> float:

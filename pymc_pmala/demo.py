@@ -190,7 +190,7 @@ def _plot_curve(ax: Any, idata: Any) -> None:
         f"28 January 1986, {LAST_LAUNCH} °F:\nPr(damage) in [{low:.2f}, {high:.2f}]\n"
         "with probability 95 %",
         (LAST_LAUNCH, low),
-        xytext=(LAST_LAUNCH + 1, 0.32),
+        xytext=(LAST_LAUNCH, 0.32),
         color=ORANGE,
         linespacing=1.4,
         arrowprops={"arrowstyle": "-", "color": ORANGE, "lw": 0.8, "relpos": (0, 1)},

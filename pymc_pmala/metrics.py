@@ -121,7 +121,7 @@ class FisherMetric(Metric):
         """Σ_f J_fᵀ K_f J_f."""
         cost = _inner(self.coordinates, self.cotangents)
         product = gradient(cost, self.x, consider_constant=self.cotangents)
-        [matrix] = batch([product], {self.direction: pt.eye(self.x.shape[0])})
+        [matrix] = batch([product], {self.direction: _identity(self.x)})
         return matrix
 
     def divergence(self, rows: TensorVariable) -> TensorVariable | None:
@@ -148,6 +148,11 @@ class FisherMetric(Metric):
         return gradient(_inner(batched[:n], batched[n:]), self.x, consider_constant=[rows])
 
 
+def _identity(x: TensorVariable) -> TensorVariable:
+    # A constant, so that what is known before sampling is folded away before sampling.
+    return pt.constant(np.eye(x.type.shape[0], dtype=x.dtype))
+
+
 def _inner(left: Sequence[TensorVariable], right: Sequence[TensorVariable]) -> TensorVariable:
     """Sum of the elementwise products of two lists of arrays."""
     return sum(((a * b).sum() for a, b in zip(left, right, strict=True)), pt.constant(0.0))
@@ -164,7 +169,7 @@ def build_metric(choice: MetricChoice, model: pm.Model, raveled: RaveledModel) -
             forms = [form for factor in raveled.factors for form in factor_information(factor)]
             return FisherMetric(x, forms)
         if choice == "identity":
-            return ConstantMetric(pt.eye(x.shape[0]))
+            return ConstantMetric(_identity(x))
         raise ValueError(
             f"Unknown metric {choice!r}. Choose 'fisher', 'identity', "
             "a positive-definite array, or a function `metric(model, x)`."

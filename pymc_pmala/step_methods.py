@@ -1,77 +1,172 @@
-"""PyMC step methods: MALA, SimplifiedMMALA, MMALA and PMALA."""
+"""PyMC step methods: PMALA, MMALA, SimplifiedMMALA and MALA."""
 
-import math
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pymc as pm
-from pymc.blocking import RaveledVars, StatsType
-from pymc.exceptions import SamplingError
 from pymc.pytensorf import compile as pymc_compile
-from pymc.pytensorf import make_shared_replacements
-from pymc.step_methods.arraystep import ArrayStepShared
-from pymc.step_methods.compound import Competence, StepMethodState
 from pymc.step_methods.state import dataclass_state
-from pymc.util import RandomGenerator, get_random_generator
-from pymc.vartypes import continuous_types
-from pytensor.compile.sharedvalue import SharedVariable
+from pymc.util import RandomGenerator
 from pytensor.graph.basic import Variable
-from pytensor.graph.traversal import graph_inputs
-from rich.progress import TextColumn
-from rich.table import Column
 
-from pymc_pmala.adaptation import (
-    MetricAverage,
-    MetricAverageState,
-    StepSizeAdaptation,
-    StepSizeState,
-    target_acceptance,
-)
-from pymc_pmala.geometry import continuous_value_vars, symbolic_geometry
-from pymc_pmala.information import ravel_model
-from pymc_pmala.metrics import ConstantMetric, MetricChoice, build_metric
-from pymc_pmala.proposal import INTEGRATORS, Scales, State, transition_graph
+from pymc_pmala.adaptation import MetricAverage, MetricAverageState
+from pymc_pmala.information import RaveledModel
+from pymc_pmala.langevin import Langevin, LangevinState, cholesky_factor
+from pymc_pmala.metrics import Metric, build_metric
+from pymc_pmala.proposal import State
 
 __all__ = ["MALA", "MMALA", "PMALA", "SimplifiedMMALA"]
 
 
+class PMALA(Langevin):
+    r"""Position-dependent Metropolis-adjusted Langevin algorithm.
+
+    Proposes from a discretisation of the diffusion
+
+    .. math:: dX = \left(\tfrac12 A \nabla\log\pi + \Gamma\right) dt + A^{1/2} dW,
+              \qquad \Gamma_i = \tfrac12 \sum_j \partial_j A_{ij}, \quad A = G^{-1}
+
+    whose invariant density is the posterior π, and accepts with the Metropolis–Hastings
+    probability [1]_. G is the expected Fisher information of the model, derived from its
+    graph, or a metric of your own.
+
+    Parameters
+    ----------
+    vars : sequence of variables, optional
+        Random variables or value variables to sample; all by default. Others are held at
+        the values that other step methods give them.
+    metric : {"fisher", "identity"}, array or callable, default "fisher"
+        ``"fisher"`` is the expected information :math:`\sum_f J_f^T K_f J_f` of the
+        model's factors. An array is a constant metric, or its diagonal. A callable
+        ``metric(model, x)`` returns a d × d pytensor expression in the raveled value
+        variables ``x``.
+    integrator : {"exponential", "euler"}, default "exponential"
+        ``"euler"`` proposes :math:`N(x + \tfrac{h}{2} A\nabla\log\pi + h\Gamma,\; hA)`, as
+        in [1]_. ``"exponential"`` proposes
+        :math:`N(x + (1-\rho)(A\nabla\log\pi + 2\Gamma),\; (1-\rho^2) A)` with
+        :math:`\rho = e^{-h/2}`, which is exact where the posterior is Gaussian.
+    step_size : float, optional
+        h, where tuning starts; found by a short search if not given.
+    target_accept : float, optional
+        Acceptance rate to tune for; depends on the integrator and the dimension if not
+        given.
+    adapt_step_size : bool, default True
+        Whether to tune the step size.
+    model : pm.Model, optional
+        Taken from the ``with`` context by default.
+    initial_point : dict, optional
+        A point that gives the variables' shapes; ``model.initial_point()`` by default.
+    compile_kwargs : dict, optional
+        Passed to pytensor, ``{"mode": ...}`` for instance.
+    rng : int or numpy.random.Generator, optional
+        Seed; `pm.sample` sets its own for each chain.
+    blocked : bool, default True
+        Whether to update all variables in one transition, or each in one of its own.
+
+    References
+    ----------
+    .. [1] T. Xifara, C. Sherlock, S. Livingstone, S. Byrne and M. Girolami (2014).
+       Langevin diffusions and the Metropolis-adjusted Langevin algorithm.
+       Statistics & Probability Letters 91, 14–19.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> from pymc_pmala import PMALA
+    >>> with pm.Model():
+    ...     mu = pm.Normal("mu")
+    ...     sigma = pm.HalfNormal("sigma")
+    ...     y = pm.Normal("y", mu, sigma, observed=[1.2, 0.7, 2.1])
+    ...     idata = pm.sample(step=PMALA())  # doctest: +SKIP
+    """
+
+    name = "pmala"
+    drift = "gamma"
+
+
+class MMALA(Langevin):
+    r"""Manifold MALA with the drift as published by Girolami & Calderhead.
+
+    As `PMALA`, with
+    :math:`\Omega_i = |G|^{-1/2} \sum_j \partial_j (A_{ij} |G|^{1/2})` in the place of Γ
+    [1]_. The two agree where G is a Hessian, as for generalised linear models with
+    canonical link; elsewhere the diffusion behind MMALA does not keep the posterior, and
+    its Metropolis step has the more to reject.
+
+    Parameters are those of `PMALA`.
+
+    References
+    ----------
+    .. [1] M. Girolami and B. Calderhead (2011). Riemann manifold Langevin and Hamiltonian
+       Monte Carlo methods. J. R. Statist. Soc. B 73, 123–214.
+    """
+
+    name = "mmala"
+    drift = "omega"
+
+
+class SimplifiedMMALA(Langevin):
+    r"""Manifold MALA without the derivatives of the metric.
+
+    As `PMALA` with Γ = 0: mean :math:`x + \tfrac{h}{2} A(x) \nabla\log\pi`, covariance
+    :math:`hA(x)` [1]_. Cheaper by transition; farther from the posterior before the
+    Metropolis step where the geometry changes fast.
+
+    Parameters are those of `PMALA`.
+
+    References
+    ----------
+    .. [1] M. Girolami and B. Calderhead (2011). Riemann manifold Langevin and Hamiltonian
+       Monte Carlo methods. J. R. Statist. Soc. B 73, 123–214.
+    """
+
+    name = "simplified_mmala"
+    drift = "gradient"
+
+
 @dataclass_state
-class LangevinState(StepMethodState):
-    """Everything about a chain that its next draw depends on, but the point itself."""
+class MALAState(LangevinState):
+    """With the preconditioner that tuning has learned so far."""
 
-    tune: bool
-    started: bool
-    divergences: int
-    step_size_adaptation: StepSizeState
+    cholesky: np.ndarray
+    metric_average: MetricAverageState
 
 
-class Langevin(ArrayStepShared):
-    """What the Metropolis-adjusted Langevin step methods share; see `PMALA`."""
+class MALA(Langevin):
+    r"""Pre-conditioned Metropolis-adjusted Langevin algorithm.
 
-    name: ClassVar[str]
-    default_blocked = True
-    default_tune_steps = 300
-    drift: ClassVar[str]
+    Mean :math:`x + \tfrac{h}{2} A \nabla\log\pi`, covariance :math:`hA`, with a constant
+    A [1]_, [2]_; or the exponential integrator's. One gradient per transition.
 
-    _state_class = LangevinState
+    Parameters
+    ----------
+    vars : sequence of variables, optional
+        As for `PMALA`.
+    metric : {"adapt", "identity"} or array, default "adapt"
+        :math:`G = A^{-1}`. ``"adapt"`` averages the model's Fisher information over the
+        tuning draws and freezes it when tuning ends.
+    integrator, step_size, target_accept, adapt_step_size, model, initial_point, \
+compile_kwargs, rng, blocked
+        As for `PMALA`.
 
-    stats_dtypes_shapes = {
-        "acceptance_rate": (np.float64, []),
-        "accepted": (np.float64, []),
-        "diverging": (bool, []),
-        "divergences": (int, []),
-        "step_size": (np.float64, []),
-        "step_size_bar": (np.float64, []),
-        "log_det_metric": (np.float64, []),
-        "model_logp": (np.float64, []),
-    }
+    References
+    ----------
+    .. [1] G. O. Roberts and J. S. Rosenthal (1998). Optimal scaling of discrete
+       approximations to Langevin diffusions. J. R. Statist. Soc. B 60, 255–268.
+    .. [2] G. O. Roberts and O. Stramer (2002). Langevin diffusions and Metropolis-Hastings
+       algorithms. Methodology and Computing in Applied Probability 4, 337–357.
+    """
+
+    name = "mala"
+    drift = "gradient"
+    _state_class = MALAState
 
     def __init__(
         self,
         vars: Sequence[Variable] | None = None,
         *,
-        metric: MetricChoice = "fisher",
+        metric: str | np.ndarray = "adapt",
         integrator: str = "exponential",
         step_size: float | None = None,
         target_accept: float | None = None,
@@ -82,253 +177,62 @@ class Langevin(ArrayStepShared):
         rng: RandomGenerator = None,
         blocked: bool = True,
     ):
-        if integrator not in INTEGRATORS:
+        if callable(metric) or (isinstance(metric, str) and metric not in ("adapt", "identity")):
             raise ValueError(
-                f"Unknown integrator {integrator!r}. Choose one of {sorted(INTEGRATORS)}."
+                f"MALA takes metric='adapt', metric='identity' or a constant array, not "
+                f"{metric!r}. For a metric that varies use PMALA, MMALA or SimplifiedMMALA."
             )
-        if step_size is not None and not step_size > 0:
-            raise ValueError(f"step_size must be positive, but is {step_size}.")
-        if target_accept is not None and not 0 < target_accept < 1:
-            raise ValueError(f"target_accept must lie between 0 and 1, but is {target_accept}.")
-        model = pm.modelcontext(model)
-        value_vars = continuous_value_vars(vars, model)
-        point = model.initial_point() if initial_point is None else initial_point
-        shared = make_shared_replacements(point, value_vars, model)
-        super().__init__(value_vars, shared, blocked=blocked, rng=rng)
-
-        self.metric = metric
-        self.integrator = integrator
-        self.step_size = step_size
-        self.adapt_step_size = adapt_step_size
-        self._compile(model, point, shared, compile_kwargs or {})
-        largest = INTEGRATORS[integrator].largest_step
-        self.step_size_adaptation = StepSizeAdaptation(
-            target_accept or target_acceptance(integrator, self._dimension),
-            max(largest, step_size or largest),
+        super().__init__(
+            vars,
+            metric=metric,
+            integrator=integrator,
+            step_size=step_size,
+            target_accept=target_accept,
+            adapt_step_size=adapt_step_size,
+            model=model,
+            initial_point=initial_point,
+            compile_kwargs=compile_kwargs,
+            rng=rng,
+            blocked=blocked,
         )
-        self.reset_tuning()
 
-    def _compile(self, model, point, shared, compile_kwargs) -> None:
-        raveled = ravel_model(model, self.vars, point, shared)
-        metric = build_metric(self.metric, model, raveled)
-        geometry = symbolic_geometry(raveled, metric, self.drift)
-        inputs, outputs = transition_graph(geometry)
+    def _build_metric(
+        self, model: pm.Model, raveled: RaveledModel, compile_kwargs: dict[str, Any]
+    ) -> Metric:
+        self._fisher: Callable[[np.ndarray], np.ndarray] | None = None
+        if not (isinstance(self.metric, str) and self.metric == "adapt"):
+            return super()._build_metric(model, raveled, compile_kwargs)
+        fisher = build_metric("fisher", model, raveled).matrix()
         with model:
-            self._transition = pymc_compile(inputs, outputs, **compile_kwargs)
-            self._transition.trust_input = True
-        self._dimension = sum(point[v.name].size for v in self.vars)
-        self._dtype = raveled.x.dtype
-        self._constant_cholesky = None
-        if isinstance(metric, ConstantMetric):
-            self._constant_cholesky = _factorise(metric.matrix().eval(), self._dimension)
-        own = set(shared.values())
-        self._data = [
-            v for v in graph_inputs(outputs) if isinstance(v, SharedVariable) and v not in own
-        ]
-
-    # ---- The chain -------------------------------------------------------------------
-
-    def astep(self, q0: RaveledVars) -> tuple[RaveledVars, StatsType]:
-        """Propose, accept or reject; return the point kept and what happened."""
-        state = self._state_at(q0.data)
-        if not self.started:
-            self._find_first_step(state)
-        step_size = self._current_step_size()
-        proposed, log_det, log_acceptance = self._propose(state, self._scales(step_size))
-        diverging = math.isnan(log_acceptance)
-        acceptance = 0.0 if diverging else math.exp(min(0.0, log_acceptance))
-        accepted = self.rng.random() < acceptance
-        if accepted:
-            self._state, self._log_det = proposed, log_det
-        if self.tune:
-            self._learn(acceptance)
-        elif diverging:
-            self.divergences += 1
-        stats = {
-            "acceptance_rate": acceptance,
-            "accepted": float(accepted),
-            "diverging": diverging,
-            "divergences": self.divergences,
-            "step_size": step_size,
-            "step_size_bar": self.step_size_adaptation.averaged,
-            "log_det_metric": self._log_det,
-            "model_logp": float(self._state.logp),
-        }
-        return RaveledVars(self._state.x, q0.point_map_info), [stats]
-
-    def _learn(self, acceptance: float) -> None:
-        if self.adapt_step_size:
-            self.step_size_adaptation.update(acceptance)
-
-    def _propose(self, state: State, scales: Scales) -> tuple[State, float, float]:
-        noise = self.rng.standard_normal(self._dimension)
-        return self._call(state, noise.astype(self._dtype, copy=False), scales)
-
-    def _call(
-        self, state: State, noise: np.ndarray, scales: Scales
-    ) -> tuple[State, float, float]:
-        """One compiled transition: the proposal, its log |G| and the log acceptance ratio."""
-        drift, spread = (np.asarray(scale, dtype=self._dtype) for scale in scales)
-        outputs = self._transition(*state, noise, drift, spread)
-        if self._constant_cholesky is not None:
-            outputs.insert(3, state.cholesky)
-        *new, log_det, log_acceptance = outputs
-        return State(*new), float(log_det), float(log_acceptance)
-
-    def _state_at(self, x: np.ndarray) -> State:
-        """The geometry at a point; the one kept from the last step, if nothing has changed."""
-        surroundings = self._surroundings()
-        if (
-            self._state is not None
-            and np.array_equal(x, self._state.x)
-            and _same(surroundings, self._known_surroundings)
-        ):
-            return self._state
-        zero = np.zeros_like(x)
-        cholesky = self._constant_cholesky
-        if cholesky is None:
-            cholesky = np.eye(self._dimension, dtype=self._dtype)
-        nowhere = State(x.copy(), np.asarray(0.0, dtype=self._dtype), zero, cholesky)
-        state, log_det, _ = self._call(nowhere, zero, Scales(0.0, 0.0))
-        self._check(state)
-        self._state, self._log_det = state, log_det
-        self._known_surroundings = [np.copy(value) for value in surroundings[0]], surroundings[1]
-        return state
-
-    def _surroundings(self) -> tuple[list[np.ndarray], list[Any]]:
-        """What the geometry depends on besides x: other variables by value, data by identity."""
-        others = [shared.get_value(borrow=True) for shared in self.shared.values()]
-        return others, [data.container.storage[0] for data in self._data]
-
-    def _check(self, state: State) -> None:
-        names = ["log-density", "gradient and drift", "metric"]
-        for name, value in zip(names, state[1:], strict=True):
-            if not np.all(np.isfinite(value)):
-                hint = (
-                    " A metric that is not positive definite has no Cholesky factor."
-                    if name == "metric"
-                    else ""
-                )
-                raise SamplingError(
-                    f"{self.name}: the {name} at the current point is not finite.{hint} "
-                    "You can inspect the model there with `model.debug()`, and start "
-                    "elsewhere with `pm.sample(initvals=...)`."
-                )
-
-    def _find_first_step(self, state: State) -> None:
-        """Halve the step from a sensible size until a proposal from here could be accepted."""
-        self.started = True
-        if self.step_size is not None:
-            return
-        largest = INTEGRATORS[self.integrator].largest_step
-        step_size = min(1.0, largest)
-        for _ in range(30):
-            _, _, log_acceptance = self._propose(state, self._scales(step_size))
-            if log_acceptance > math.log(0.25):
-                break
-            step_size /= 2.0
-        self.step_size_adaptation.restart(step_size)
-
-    def _current_step_size(self) -> float:
-        adaptation = self.step_size_adaptation
-        return adaptation.current if self.tune else adaptation.averaged
-
-    def _scales(self, step_size: float) -> Scales:
-        return INTEGRATORS[self.integrator].scales(step_size)
-
-    # ---- PyMC's contract -------------------------------------------------------------
+            self._fisher = pymc_compile([raveled.x], fisher, **compile_kwargs)
+        self._fisher.trust_input = True
+        return build_metric("identity", model, raveled)
 
     def reset_tuning(self) -> None:
         """Forget what earlier chains have learned."""
-        self.tune = True
-        self.started = False
-        self.divergences = 0
-        self.step_size_adaptation.restart(self.step_size or 1.0)
-        self._forget_point()
+        super().reset_tuning()
+        self.metric_average = MetricAverage(self._dimension)
 
-    def _forget_point(self) -> None:
-        self._state: State | None = None
-        self._known_surroundings: tuple[list[np.ndarray], list[Any]] = ([], [])
-        self._log_det = math.nan
+    def _state_at(self, x: np.ndarray) -> State:
+        state = super()._state_at(x)
+        if self._fisher is not None and not self.started:
+            self._learn_metric()
+        return self._state or state
 
-    def setup_chain(self, rng: RandomGenerator, tune: int, draws: int) -> None:
-        """Start a chain (PyMC 6.3 and later)."""
-        self.set_rng(rng)
+    def _learn(self, acceptance: float) -> None:
+        super()._learn(acceptance)
+        if self._fisher is not None:
+            self._learn_metric()
 
-    def set_rng(self, rng: RandomGenerator) -> None:
-        """Start a chain (PyMC before 6.3)."""
-        self.rng = get_random_generator(rng, copy=False)
-        self.reset_tuning()
-
-    @staticmethod
-    def competence(var, has_grad):
-        """Compatible with continuous variables; NUTS stays PyMC's default."""
-        if var.dtype in continuous_types and has_grad:
-            return Competence.COMPATIBLE
-        return Competence.INCOMPATIBLE
-
-    @staticmethod
-    def _progressbar_config(n_chains=1):
-        columns = [
-            TextColumn("{task.fields[divergences]}", table_column=Column("Divergences", ratio=1)),
-            TextColumn("{task.fields[step_size]:0.3f}", table_column=Column("Step size", ratio=1)),
-            TextColumn(
-                "{task.fields[acceptance_rate]:0.2f}", table_column=Column("Acceptance", ratio=1)
-            ),
-        ]
-        stats = {name: [0] * n_chains for name in ("divergences", "step_size", "acceptance_rate")}
-        return columns, stats
-
-    @staticmethod
-    def _make_progressbar_update_functions():
-        def update(stats):
-            names = ("divergences", "step_size", "acceptance_rate")
-            return {name: stats[name] for name in names} | {"failing": stats["divergences"] > 0}
-
-        return (update,)
+    def _learn_metric(self) -> None:
+        """Take in the information at the current point, and precondition with the mean."""
+        self.metric_average.update(self._fisher(self._state.x))
+        try:
+            factor = cholesky_factor(self.metric_average.mean, self._dimension)
+        except ValueError:
+            return
+        self.cholesky = factor.astype(self._dtype)
+        self._state = self._state._replace(cholesky=self.cholesky)
+        self._log_det = 2.0 * float(np.log(np.diagonal(factor)).sum())
 
 
-class SimplifiedMMALA(Langevin):
-    """x."""
-
-    name = "simplified_mmala"
-    drift = "gradient"
-
-
-class MMALA(Langevin):
-    """x."""
-
-    name = "mmala"
-    drift = "omega"
-
-
-class PMALA(Langevin):
-    """x."""
-
-    name = "pmala"
-    drift = "gamma"
-
-
-def _factorise(matrix: np.ndarray, dimension: int) -> np.ndarray:
-    if matrix.ndim == 1:
-        matrix = np.diag(matrix)
-    if matrix.shape != (dimension, dimension):
-        raise ValueError(
-            f"The metric has shape {matrix.shape}, but the sampled variables have dimension "
-            f"{dimension}: a matrix of shape ({dimension}, {dimension}) or a diagonal of "
-            f"length {dimension} is needed."
-        )
-    try:
-        return np.linalg.cholesky(matrix)
-    except np.linalg.LinAlgError:
-        raise ValueError(
-            "The metric is not positive definite: it has no Cholesky factor."
-        ) from None
-
-
-def _same(left, right) -> bool:
-    values, identities = left
-    known_values, known_identities = right
-    return all(map(np.array_equal, values, known_values)) and all(
-        a is b for a, b in zip(identities, known_identities, strict=True)
-    )
