@@ -82,7 +82,7 @@ def test_an_output_that_cannot_be_written_is_refused_before_sampling(
     assert [file.name for file in tmp_path.iterdir()] == ["a.png"]
 
 
-def test_refusing_leaves_an_existing_picture_untouched(monkeypatch, tmp_path):
+def test_an_existing_picture_survives_an_interrupted_run(monkeypatch, tmp_path):
     picture = tmp_path / "rings.png"
     picture.write_bytes(b"old")
 
