@@ -1,0 +1,150 @@
+"""Special functions of the informations, in arithmetic that every backend can differentiate.
+
+Each is a sum of positive terms, by a recurrence that moves the argument to where an
+asymptotic series holds: nothing cancels, from arguments near 0 to arguments near infinity.
+"""
+
+from collections.abc import Sequence
+
+import pytensor.tensor as pt
+from pytensor.tensor.variable import TensorVariable
+
+__all__ = [
+    "bessel_ratio",
+    "negative_binomial_dispersion",
+    "student_t_shape",
+    "trigamma",
+    "trigamma_excess",
+    "von_mises_concentration",
+]
+
+_KAPPA_SWITCH = 20.0
+_BESSEL_RATIO_SERIES = (
+    *(1, -1 / 2, -1 / 8, -1 / 8, -25 / 128, -13 / 32, -1073 / 1024, -103 / 32),
+    *(-375733 / 32768, -23797 / 512, -55384775 / 262144),
+)
+_CONCENTRATION_SERIES = (
+    *(1 / 2, 1 / 4, 3 / 8, 25 / 32, 65 / 32, 3219 / 512, 721 / 32, 375733 / 4096),
+    214173 / 512,
+)
+_DISPERSION_NODES = (
+    *(0.021795872204, 0.105105489206, 0.242446402266, 0.490827868069),
+    *(0.929320087217, 1.667862910394, 3.030094921585, 5.65527257996),
+)
+_DISPERSION_WEIGHTS = (
+    *(0.053599405202, 0.097013457597, 0.139727965366, 0.204013718237),
+    *(0.219198644839, 0.184774053695, 0.088469323738, 0.013203431326),
+)
+
+
+def trigamma_excess(x: TensorVariable) -> TensorVariable:
+    r"""E(x) = x²ψ'(x) − x, between 1 (at 0) and ½ (at infinity).
+
+    With :math:`t(x) = \psi'(x) - 1/x - 1/(2x^2)`, so that :math:`e = 1/2 + x^2 t`,
+    :math:`t(x) - t(x + 1) = \tfrac12 (1/x - 1/(x + 1))^2`.
+    """
+    x = pt.as_tensor_variable(x)
+    total = 0.5 + 0.5 / (1.0 + x) ** 2
+    for shift in range(1, 8):
+        total += 0.5 * (x / ((x + shift) * (x + shift + 1.0))) ** 2
+    y = 1.0 / (x + 8.0)
+    series = _polynomial((1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66), y**2)
+    return total + (x * y) ** 2 * y * series
+
+
+def trigamma(x: TensorVariable) -> TensorVariable:
+    """ψ'(x) for x > 0."""
+    return (x + trigamma_excess(x)) / x**2
+
+
+def student_t_shape(nu: TensorVariable) -> TensorVariable:
+    r"""Information of a Student t about log ν: ν²R(ν).
+
+    .. math:: R = \tfrac14 [\psi'(\nu/2) - \psi'((\nu + 1)/2)]
+                  - \frac{\nu + 5}{2 \nu (\nu + 1)(\nu + 3)}
+
+    by the recurrence
+    :math:`R(\nu) - R(\nu + 2) = 2 (14\nu^2 + 33\nu + 15)
+    / [\nu^2 (\nu + 1)^2 (\nu + 2)(\nu + 3)(\nu + 5)]` and Boole's series for large ν.
+    """
+    total = 0.0
+    for shift in range(0, 14, 2):
+        m = nu + shift
+        ratio = 1.0 if shift == 0 else (nu / m) ** 2
+        top = (28.0 * m + 66.0) * m + 30.0
+        total += ratio * top / ((m + 1.0) ** 2 * (m + 2.0) * (m + 3.0) * (m + 5.0))
+    m = nu + 14.0
+    y = 1.0 / m
+    rational = (7.0 + 3.0 * y) / (2.0 * (m + 1.0) * (m + 3.0))
+    series = _polynomial((-0.5, 1.5, -8.5, 77.5), y**2) * y**3
+    return total + (nu * y) ** 2 * (rational + series)
+
+
+def bessel_ratio(kappa: TensorVariable) -> TensorVariable:
+    """A(κ) = I₁(κ)/I₀(κ), the mean resultant length of a von Mises distribution.
+
+    Below κ = 20 Miller's backward recurrence for the ratios of Bessel functions, above it
+    the asymptotic series.
+    """
+    low = pt.minimum(kappa, _KAPPA_SWITCH)
+    y = 1.0 / pt.maximum(kappa, _KAPPA_SWITCH)
+    return pt.switch(
+        kappa < _KAPPA_SWITCH, _low_bessel_ratio(low), _polynomial(_BESSEL_RATIO_SERIES, y)
+    )
+
+
+def von_mises_concentration(kappa: TensorVariable) -> TensorVariable:
+    """Information of a von Mises distribution about log κ: κ²(1 − A/κ − A²)."""
+    low = pt.minimum(kappa, _KAPPA_SWITCH)
+    ratio = _low_bessel_ratio(low)
+    y = 1.0 / pt.maximum(kappa, _KAPPA_SWITCH)
+    return pt.switch(
+        kappa < _KAPPA_SWITCH,
+        low * (low * (1.0 - ratio) * (1.0 + ratio) - ratio),
+        _polynomial(_CONCENTRATION_SERIES, y),
+    )
+
+
+def negative_binomial_dispersion(n: TensorVariable, log_odds: TensorVariable) -> TensorVariable:
+    r"""Information of a negative binomial about log n at fixed mean μ.
+
+    With :math:`q = \mu/(\mu + n)`, the logistic function of ``log_odds`` = log μ − log n
+    (Fisher 1941),
+
+    .. math:: J = n^2 \sum_{k \ge 2} B(n, k) \frac{q^k}{k}
+                = n \int_0^\infty e^{-y}\, \frac{-\log(1 - q t) - q t}{t}\, dy,
+              \qquad t = 1 - e^{-y/n}.
+
+    The integral by eight fitted nodes with positive weights, exact for n → 0 and n → ∞:
+    relative error below 1e-3 for n > 0.02 and μ/n < 1000, and of 1e-2 anywhere.
+    """
+    q = pt.sigmoid(log_odds)
+    top = pt.softplus(log_odds)
+    total = 0.0
+    for node, weight in zip(_DISPERSION_NODES, _DISPERSION_WEIGHTS, strict=True):
+        y = node / n
+        t = -pt.expm1(-y)
+        x = q * t
+        low = pt.minimum(x, 0.1)
+        series = low * _polynomial([1.0 / k for k in range(2, 12)], low)
+        total += weight * q * pt.switch(
+            x < 0.1, series, (top - pt.softplus(log_odds - y)) / pt.maximum(x, 0.1) - 1.0
+        )
+    return n * total
+
+
+def _low_bessel_ratio(kappa: TensorVariable) -> TensorVariable:
+    """I₁/I₀ by R_ν = κ / (2(ν + 1) + κ R_{ν+1}), from Amos' bound for R_ν = I_{ν+1}/I_ν."""
+    order = 20
+    ratio = kappa / (order + 0.75 + pt.sqrt((order + 1.25) ** 2 + kappa**2))
+    for nu in range(order - 1, -1, -1):
+        ratio = kappa / (2.0 * (nu + 1.0) + kappa * ratio)
+    return ratio
+
+
+def _polynomial(coefficients: Sequence[float], x: TensorVariable) -> TensorVariable:
+    """Σ_k c_k x^k by Horner's rule."""
+    *rest, total = coefficients
+    for coefficient in reversed(rest):
+        total = coefficient + x * total
+    return total

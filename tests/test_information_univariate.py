@@ -1,0 +1,302 @@
+"""E[s sᵀ] of the univariate distributions, against scores from PyMC and quadrature."""
+
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+import pymc as pm
+import pytensor
+import pytensor.tensor as pt
+import pytest
+from pytensor.compile.mode import Mode
+from scipy import special as sp
+
+from pymc_pmala.information import ravel_model, special
+from pymc_pmala.metrics import build_metric
+
+MODE = Mode(linker="py", optimizer="fast_compile")
+LINKS = {"real": lambda x: x, "log": pt.exp, "logit": pm.math.sigmoid}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A distribution, with parameters that are links of real coordinates.
+
+    ``kink`` is where the log-density in the unconstrained value is not smooth (or, if it
+    is, a point within its bulk), as a function of the parameters on their natural scale.
+    """
+
+    dist: Callable
+    links: dict[str, str]
+    kink: Callable = lambda **p: p.get("mu", 0.0)
+    width: Callable = lambda **p: 1.0
+    extremes: tuple[float, float] = (-40.0, 40.0)
+    tolerance: float = 1e-6
+    observed: bool = True
+    free: bool = True
+    fixed: tuple[tuple[str, float], ...] = ()
+
+    def model(self, shape, data=None, **kwargs):
+        with pm.Model() as model:
+            natural = {
+                name: LINKS[link](pm.Flat(name, shape=shape)) for name, link in self.links.items()
+            }
+            natural.update(self.fixed)
+            self.dist("v", **natural, observed=data, **kwargs)
+        return model
+
+    def numbers(self, theta):
+        inverse = {"real": lambda x: x, "log": np.exp, "logit": sp.expit}
+        natural = {n: inverse[k](t) for (n, k), t in zip(self.links.items(), theta, strict=True)}
+        return {**natural, **dict(self.fixed)}
+
+
+def location(dist, scale="sigma", centre="mu", **kwargs):
+    return Case(
+        dist,
+        {centre: "real", scale: "log"},
+        kink=lambda **p: p[centre],
+        width=lambda **p: p[scale],
+        **kwargs,
+    )
+
+
+def log_scale(dist, scale, **kwargs):
+    return Case(dist, {scale: "log"}, kink=lambda **p: np.log(p[scale]), **kwargs)
+
+
+SHAPE = (-13.8, 18.4)  # 1e-6 .. 1e8
+CONTINUOUS = {
+    "Normal": location(pm.Normal),
+    "NormalTau": Case(pm.Normal, {"mu": "real", "tau": "log"}, width=lambda **p: p["tau"] ** -0.5),
+    "LogNormal": location(pm.LogNormal),
+    "Laplace": location(pm.Laplace, "b"),
+    "Logistic": location(pm.Logistic, "s"),
+    "Cauchy": location(pm.Cauchy, "beta", "alpha"),
+    "Gumbel": location(pm.Gumbel, "beta"),
+    "Moyal": location(pm.Moyal),
+    "StudentT": Case(
+        pm.StudentT,
+        {"nu": "log", "mu": "real", "sigma": "log"},
+        width=lambda **p: p["sigma"],
+        extremes=(-13.8, 23.0),
+    ),
+    "AsymmetricLaplace": Case(
+        pm.AsymmetricLaplace,
+        {"b": "log", "kappa": "log", "mu": "real"},
+        width=lambda **p: 1 / p["b"],
+    ),
+    "AsymmetricLaplaceQ": Case(
+        pm.AsymmetricLaplace,
+        {"b": "log", "q": "logit", "mu": "real"},
+        width=lambda **p: 1 / p["b"],
+    ),
+    "HalfNormal": log_scale(pm.HalfNormal, "sigma"),
+    "HalfCauchy": log_scale(pm.HalfCauchy, "beta"),
+    "Exponential": Case(pm.Exponential, {"lam": "log"}, kink=lambda **p: -np.log(p["lam"])),
+    "HalfStudentT": Case(
+        pm.HalfStudentT,
+        {"nu": "log", "sigma": "log"},
+        kink=lambda **p: np.log(p["sigma"]),
+        extremes=(-13.8, 23.0),
+    ),
+    "Gamma": Case(
+        pm.Gamma,
+        {"alpha": "log", "beta": "log"},
+        kink=lambda **p: np.log(p["alpha"] / p["beta"]),
+        extremes=SHAPE,
+    ),
+    "GammaMean": Case(
+        pm.Gamma,
+        {"mu": "log", "sigma": "log"},
+        kink=lambda **p: np.log(p["mu"]),
+        extremes=(-9.0, 9.0),
+    ),
+    "ChiSquared": Case(
+        pm.ChiSquared, {"nu": "log"}, kink=lambda **p: np.log(p["nu"]), extremes=SHAPE
+    ),
+    "InverseGamma": Case(
+        pm.InverseGamma,
+        {"alpha": "log", "beta": "log"},
+        kink=lambda **p: np.log(p["beta"] / p["alpha"]),
+        extremes=SHAPE,
+    ),
+    "Weibull": Case(
+        pm.Weibull,
+        {"alpha": "log", "beta": "log"},
+        kink=lambda **p: np.log(p["beta"]),
+        width=lambda **p: 1 / p["alpha"],
+    ),
+    "Wald": Case(pm.Wald, {"mu": "log", "lam": "log"}, kink=lambda **p: np.log(p["mu"])),
+    "Pareto": Case(pm.Pareto, {"alpha": "log", "m": "log"}, kink=lambda **p: np.log(p["m"])),
+    "Beta": Case(
+        pm.Beta,
+        {"alpha": "log", "beta": "log"},
+        kink=lambda **p: np.log(p["alpha"] / p["beta"]),
+        extremes=SHAPE,
+    ),
+    "BetaMean": Case(
+        pm.Beta,
+        {"mu": "logit", "nu": "log"},
+        kink=lambda **p: sp.logit(p["mu"]),
+        extremes=(-13.8, 13.8),
+    ),
+    "Uniform": Case(pm.Uniform, {"lower": "real"}, fixed=(("upper", 3.0),), extremes=(-40, 2)),
+    "Triangular": Case(
+        pm.Triangular,
+        {"c": "logit"},
+        kink=lambda **p: np.log((p["c"] + 1) / (2 - p["c"])),
+        fixed=(("lower", -1.0), ("upper", 2.0)),
+    ),
+    "TriangularBounds": Case(
+        pm.Triangular,
+        {"lower": "real"},
+        kink=lambda **p: np.log((3.0 - p["lower"]) / 1.0),
+        fixed=(("c", 3.0), ("upper", 4.0)),
+        observed=False,
+        extremes=(-40, 2.9),
+    ),
+    "LogitNormal": location(pm.LogitNormal),
+}
+FREE = [name for name, case in CONTINUOUS.items() if case.free]
+OBSERVED = [name for name, case in CONTINUOUS.items() if case.observed]
+
+
+def counts(dist, links, upper, **kwargs):
+    return Case(dist, links, width=lambda **p: upper, free=False, **kwargs)
+
+
+DISCRETE = {
+    "Bernoulli": counts(pm.Bernoulli, {"p": "logit"}, 2),
+    "BernoulliLogit": counts(pm.Bernoulli, {"logit_p": "real"}, 2),
+    "Binomial": counts(pm.Binomial, {"p": "logit"}, 8, fixed=(("n", 7),)),
+    "Geometric": counts(pm.Geometric, {"p": "logit"}, 400),
+    "Poisson": counts(pm.Poisson, {"mu": "log"}, 60),
+    "NegativeBinomial": counts(
+        pm.NegativeBinomial, {"mu": "log", "alpha": "log"}, 1500, tolerance=1e-3
+    ),
+    "NegativeBinomialP": counts(
+        pm.NegativeBinomial, {"p": "logit", "n": "log"}, 1500, tolerance=1e-3
+    ),
+    "NegativeBinomialMean": counts(
+        pm.NegativeBinomial, {"mu": "log"}, 1500, fixed=(("alpha", 1.7),)
+    ),
+    "DiscreteUniform": counts(pm.DiscreteUniform, {"lower": "real"}, 5, fixed=(("upper", 4),)),
+}
+
+
+def theta_of(name, case):
+    rng = np.random.default_rng(zlib.crc32(name.encode()))
+    return rng.uniform(-1.0, 1.0, size=len(case.links))
+
+
+def compiled_logp(model):
+    """Elementwise log-density and scores of a model with one element per quadrature node."""
+    values = [model.rvs_to_values[rv] for rv in model.free_RVs]
+    logp = model.logp(vars=[model["v"]], sum=False)[0]
+    scores = pt.grad(logp.sum(), values, disconnected_inputs="ignore")
+    [value] = model.replace_rvs_by_values([model["v"]])
+    return pytensor.function(
+        values, [logp, value, *scores], mode=MODE, on_unused_input="ignore"
+    )
+
+
+def half_lines(kink, width, n=400, reach=4.2):
+    """Nodes and weights of the exp-sinh rule on both sides of a point."""
+    t, h = np.linspace(-reach, reach, n, retstep=True)
+    distance = width * np.exp(0.5 * np.pi * np.sinh(t))
+    weight = h * distance * 0.5 * np.pi * np.cosh(t)
+    return np.r_[kink - distance, kink + distance], np.r_[weight, weight]
+
+
+def outer(scores, weight):
+    used = weight > 1e-30
+    s = np.stack([score[used] for score in scores])
+    return (s * weight[used]) @ s.T
+
+
+def expected_information(case, theta, *, free):
+    """E[s sᵀ] of one element, by quadrature over the unconstrained value."""
+    natural = case.numbers(theta)
+    u, du = half_lines(case.kink(**natural), case.width(**natural))
+    with np.errstate(all="ignore"):
+        parameters = [np.full(u.shape, t) for t in theta]
+        logp, value, *scores = compiled_logp(case.model(u.shape))(*parameters, u)
+        weight = np.nan_to_num(np.exp(logp) * du)
+        if not free:
+            _, _, *scores = compiled_logp(case.model(u.shape, data=value))(*parameters)
+    assert weight.sum() == pytest.approx(1.0, rel=1e-8)
+    return outer(scores, weight)
+
+
+def expected_discrete_information(case, theta):
+    """E[s sᵀ] of one element, by summation over the support."""
+    support = np.arange(case.width())
+    with np.errstate(all="ignore"):
+        logp, _, *scores = compiled_logp(case.model(support.shape, data=support))(
+            *[np.full(support.shape, t) for t in theta]
+        )
+    assert np.exp(logp).sum() == pytest.approx(1.0, rel=1e-8)
+    return outer(scores, np.exp(logp))
+
+
+def metric_function(model):
+    values = [model.rvs_to_values[rv] for rv in model.free_RVs]
+    raveled = ravel_model(model, values, model.initial_point(), {})
+    metric = build_metric("fisher", model, raveled)
+    matrix = metric.matrix()
+    divergence = metric.divergence(pt.eye(len(values)))
+    outputs = [matrix, pt.zeros(len(values)) if divergence is None else divergence]
+    return pytensor.function([raveled.x], outputs, mode=MODE, on_unused_input="ignore")
+
+
+@pytest.mark.parametrize("name", FREE)
+def test_information_of_a_free_variable_is_the_expected_outer_product(name):
+    case = CONTINUOUS[name]
+    theta = theta_of(name, case)
+    expected = expected_information(case, theta, free=True)
+    u = case.kink(**case.numbers(theta)) + 0.3
+    model = case.model(())
+    if name == "LogitNormal":
+        u = sp.expit(u)
+    matrix, _ = metric_function(model)(np.r_[theta, u])
+    np.testing.assert_allclose(matrix, expected, rtol=case.tolerance, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", OBSERVED)
+def test_information_of_data_is_the_expected_outer_product(name):
+    case = CONTINUOUS[name]
+    theta = theta_of(name, case)
+    expected = expected_information(case, theta, free=False)
+    model = case.model((), data=np.array([0.9, 0.9, 0.9]))
+    matrix, _ = metric_function(model)(theta)
+    np.testing.assert_allclose(matrix, 3 * expected, rtol=case.tolerance, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", DISCRETE)
+def test_information_of_counts_is_the_expected_outer_product(name):
+    case = DISCRETE[name]
+    theta = theta_of(name, case)
+    expected = expected_discrete_information(case, theta)
+    model = case.model((), data=np.array([1, 1, 1]))
+    matrix, _ = metric_function(model)(theta)
+    np.testing.assert_allclose(matrix, 3 * expected, rtol=case.tolerance, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", [*CONTINUOUS, *DISCRETE])
+def test_information_is_finite_and_positive_at_extreme_parameters(name):
+    case = {**CONTINUOUS, **DISCRETE}[name]
+    free = name in FREE and name != "LogitNormal"
+    data = None if free else np.array([0.5 if name in CONTINUOUS else 1.0])
+    evaluate = metric_function(case.model((), data=data))
+    for corner in product(case.extremes, repeat=len(case.links)):
+        x = np.r_[corner, 0.3] if free else np.array(corner)
+        with np.errstate(all="ignore"):
+            matrix, divergence = evaluate(x)
+        assert np.isfinite(matrix).all(), corner
+        assert np.isfinite(divergence).all(), corner
+        np.testing.assert_allclose(matrix, matrix.T, rtol=1e-12)
+        scale = np.sqrt(np.maximum(np.diag(matrix), 1e-300))
+        assert np.linalg.eigvalsh(matrix / scale / scale[:, None]).min() > -1e-7, corner
