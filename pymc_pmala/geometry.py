@@ -1,7 +1,7 @@
 """The local geometry of a model's posterior: log-density, force and metric at a point."""
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pymc as pm
@@ -11,6 +11,7 @@ from pymc.pytensorf import compile as pymc_compile
 from pymc.pytensorf import make_shared_replacements
 from pymc.util import get_value_vars_from_user_vars
 from pymc.vartypes import continuous_types
+from pytensor.compile.mode import Mode
 from pytensor.graph.basic import Variable
 from pytensor.tensor.variable import TensorVariable
 
@@ -22,6 +23,7 @@ __all__ = [
     "LocalGeometry",
     "SymbolicGeometry",
     "continuous_value_vars",
+    "geometry_function",
     "local_geometry",
     "symbolic_geometry",
 ]
@@ -159,24 +161,30 @@ def local_geometry(
     """
     model = pm.modelcontext(model)
     value_vars = continuous_value_vars(vars, model)
-    start = model.initial_point()
-    if point is not None:
-        unknown = sorted(set(point) - set(start))
-        if unknown:
-            raise ValueError(
-                f"Unknown names in the point: {unknown}. Expected value variables: "
-                f"{sorted(start)}; see `model.initial_point()`."
-            )
-        start = start | {
-            name: np.asarray(value, dtype=start[name].dtype) for name, value in point.items()
-        }
-    shared = make_shared_replacements(start, value_vars, model)
-    raveled = ravel_model(model, value_vars, start, shared)
+    start = _completed(point, model)
+    function = geometry_function(model, value_vars, start, metric, {"mode": _INTERPRETED})
+    q = DictToArrayBijection.map({v.name: start[v.name] for v in value_vars}).data
+    return function(q)
+
+
+# One evaluation is not worth a compiler's time.
+_INTERPRETED = Mode(linker="py", optimizer="fast_run").excluding("fusion", "inplace")
+
+
+def geometry_function(
+    model: pm.Model,
+    value_vars: Sequence[TensorVariable],
+    point: Mapping[str, np.ndarray],
+    metric: MetricChoice,
+    compile_kwargs: dict[str, Any],
+) -> Callable[[np.ndarray], LocalGeometry]:
+    """Compile the local geometry as a function of the raveled value variables."""
+    shared = make_shared_replacements(point, value_vars, model)
+    raveled = ravel_model(model, value_vars, point, shared)
     chosen = build_metric(metric, model, raveled)
     x, logp = raveled.x, raveled.logp
     matrix = chosen.matrix()
-    cholesky = pt.linalg.cholesky(matrix, lower=True)
-    rows = inverse_factor(cholesky)
+    rows = inverse_factor(pt.linalg.cholesky(matrix, lower=True))
     divergence, log_det_gradient = chosen.divergence(rows), chosen.log_det_gradient(rows)
     zero = pt.zeros_like(x)
     outputs = [
@@ -187,9 +195,33 @@ def local_geometry(
         zero if log_det_gradient is None else log_det_gradient,
     ]
     with model:
-        function = pymc_compile([x], outputs)
-    q = DictToArrayBijection.map({v.name: start[v.name] for v in value_vars}).data
-    value, slope, g, v, slope_of_log_det = function(q)
-    gamma = -0.5 * np.linalg.solve(g, v)
-    omega = 2.0 * gamma + 0.5 * np.linalg.solve(g, slope_of_log_det)
-    return LocalGeometry(float(value), slope, g, gamma, omega)
+        function = pymc_compile([x], outputs, on_unused_input="ignore", **compile_kwargs)
+
+    def evaluate(q: np.ndarray) -> LocalGeometry:
+        value, slope, g, v, slope_of_log_det = function(q)
+        gamma = -0.5 * np.linalg.solve(g, v)
+        omega = 2.0 * gamma + 0.5 * np.linalg.solve(g, slope_of_log_det)
+        return LocalGeometry(float(value), slope, g, gamma, omega)
+
+    return evaluate
+
+
+def _completed(point: Mapping[str, np.ndarray] | None, model: pm.Model) -> dict[str, np.ndarray]:
+    """The initial point, with what the user gave in its place."""
+    start = model.initial_point()
+    given = {} if point is None else point
+    unknown = sorted(set(given) - set(start))
+    if unknown:
+        raise ValueError(
+            f"Unknown names in the point: {unknown}. Expected value variables: "
+            f"{sorted(start)}; see `model.initial_point()`."
+        )
+    for name, value in given.items():
+        if np.shape(value) != np.shape(start[name]):
+            raise ValueError(
+                f"{name!r} has shape {np.shape(value)} in the point, "
+                f"but {np.shape(start[name])} in the model."
+            )
+    return start | {
+        name: np.asarray(value, dtype=start[name].dtype) for name, value in given.items()
+    }

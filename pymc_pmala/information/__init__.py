@@ -1,6 +1,6 @@
 """The expected Fisher information of a model's factors, by distribution."""
 
-from pymc_pmala.information import continuous, discrete  # registers the rules
+from pymc_pmala.information import continuous, discrete, multivariate, timeseries  # the rules
 from pymc_pmala.information.factors import RaveledModel, ravel_model
 from pymc_pmala.information.registry import (
     Factor,

@@ -28,7 +28,7 @@ class RaveledModel(NamedTuple):
     factors : list of Factor
         The terms of the log-posterior that depend on ``x``.
     logp : TensorVariable
-        Their sum, a scalar.
+        The whole log-posterior, a scalar.
     """
 
     x: TensorVariable
@@ -64,8 +64,8 @@ def ravel_model(
     x.name = "x"
     remaining = iter(joined)
     factors = [_with_graphs(factor, remaining) for factor in factors]
-    factors = [factor for factor in factors if x in ancestors([factor.logp])]
     logp = pt.add(*[factor.logp.sum() for factor in factors])
+    factors = [factor for factor in factors if x in ancestors([factor.logp])]
     return RaveledModel(x, factors, logp)
 
 
