@@ -20,6 +20,8 @@ __all__ = [
     "continuous",
     "discrete",
     "factor_information",
+    "multivariate",
     "ravel_model",
     "register_information",
+    "timeseries",
 ]
