@@ -18,9 +18,25 @@ import pytensor.tensor as pt
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_pmala.differentiation import batch, gradient, pushforward
-from pymc_pmala.information import QuadraticForm, RaveledModel, factor_information
+from pymc_pmala.information import (
+    Factor,
+    NoInformation,
+    QuadraticForm,
+    RaveledModel,
+    factor_information,
+)
+from pymc_pmala.softabs import divided_differences, softabs
 
-__all__ = ["ConstantMetric", "ExpressionMetric", "FisherMetric", "Metric", "build_metric"]
+__all__ = [
+    "ConstantMetric",
+    "ExpressionMetric",
+    "FisherMetric",
+    "FlooredMetric",
+    "Metric",
+    "SoftAbsMetric",
+    "SumMetric",
+    "build_metric",
+]
 
 
 class Metric(ABC):
@@ -148,6 +164,119 @@ class FisherMetric(Metric):
         return gradient(_inner(batched[:n], batched[n:]), self.x, consider_constant=[rows])
 
 
+class SoftAbsMetric(Metric):
+    r"""SoftAbs of the Hessian :math:`H = -\nabla^2 \log p`, with its exact derivative.
+
+    With :math:`H = Q \Lambda Q^T` and the divided differences R of SoftAbs, the
+    contractions of the derivative need the third derivatives of log p only along pairs of
+    directions:
+
+    .. math:: (Q^T v)_a = \sum_b R_{ab} (Q^T M_b)_a, \qquad
+              M_b = -\nabla^2(\nabla\log p)[q_b, A q_b],
+
+    d mixed second derivatives of the gradient, batched.
+
+    Parameters
+    ----------
+    x : TensorVariable
+    logp : TensorVariable
+        A scalar function of ``x``.
+    floor : float
+        Smallest possible eigenvalue of the metric.
+    """
+
+    def __init__(self, x: TensorVariable, logp: TensorVariable, floor: float):
+        self.x = x
+        self.floor = floor
+        self.slope = gradient(logp, x)
+        self.directions = x.type("u"), x.type("w")
+        first, second = self.directions
+        [product] = pushforward([self.slope], x, first)
+        self.product = pt.zeros_like(x) if product is None else product
+        [mixed] = pushforward([self.product], x, second)
+        self.mixed = mixed
+        [hessian] = batch([self.product], {first: _identity(x)})
+        self.eigenvalues, self.vectors = pt.linalg.eigh(-0.5 * (hessian + hessian.T))
+
+    def matrix(self) -> TensorVariable:
+        """Q f(Λ) Qᵀ."""
+        return (self.vectors * softabs(self.eigenvalues, self.floor)) @ self.vectors.T
+
+    def divergence(self, rows: TensorVariable) -> TensorVariable | None:
+        """Q Σ_b R_ab (Qᵀ M_b)_a."""
+        if self.mixed is None:
+            return None
+        partners = (rows.T @ (rows @ self.vectors)).T
+        third = self._third_derivatives(partners) @ self.vectors
+        differences = divided_differences(self.eigenvalues, self.floor)
+        return self.vectors @ (differences * third.T).sum(axis=1)
+
+    def log_det_gradient(self, rows: TensorVariable) -> TensorVariable | None:
+        """∇ tr(W H), with W = Q (R ∘ QᵀAQ) Qᵀ held."""
+        if self.mixed is None:
+            return None
+        whitened = rows @ self.vectors
+        differences = divided_differences(self.eigenvalues, self.floor)
+        partners = (self.vectors @ (differences * (whitened.T @ whitened))).T
+        return self._third_derivatives(partners).sum(axis=0)
+
+    def _third_derivatives(self, partners: TensorVariable) -> TensorVariable:
+        """Rows −∇²(∇log p)[q_b, w_b], with the w_b the rows of ``partners``."""
+        first, second = self.directions
+        [third] = batch([self.mixed], {first: self.vectors.T, second: partners})
+        return -third
+
+
+class SumMetric(Metric):
+    """The sum of metrics: their matrices and their contractions add up."""
+
+    def __init__(self, terms: Sequence[Metric]):
+        self.terms = terms
+
+    def matrix(self) -> TensorVariable:
+        """Sum of the terms' matrices."""
+        return pt.add(*[term.matrix() for term in self.terms])
+
+    def divergence(self, rows: TensorVariable) -> TensorVariable | None:
+        """Sum of the terms' contractions."""
+        return _sum_present([term.divergence(rows) for term in self.terms])
+
+    def log_det_gradient(self, rows: TensorVariable) -> TensorVariable | None:
+        """Sum of the terms' gradients."""
+        return _sum_present([term.log_det_gradient(rows) for term in self.terms])
+
+
+class FlooredMetric(Metric):
+    r"""A metric that stays positive definite in directions without information.
+
+    :math:`G + \delta\, \mathrm{diag}(G_{ii} + 1)` with δ a few thousand rounding errors:
+    out of sight wherever a parameter is identified, enough for a Cholesky factor where none
+    is. The floor's own derivative, as small, is left out of the contractions.
+    """
+
+    def __init__(self, metric: Metric):
+        self.metric = metric
+
+    def matrix(self) -> TensorVariable:
+        """G + δ diag(G_ii + 1)."""
+        matrix = self.metric.matrix()
+        delta = 4096 * np.finfo(matrix.dtype).eps
+        return matrix + delta * pt.diag(pt.diagonal(matrix) + 1.0)
+
+    def divergence(self, rows: TensorVariable) -> TensorVariable | None:
+        """The metric's own."""
+        return self.metric.divergence(rows)
+
+    def log_det_gradient(self, rows: TensorVariable) -> TensorVariable | None:
+        """The metric's own."""
+        return self.metric.log_det_gradient(rows)
+
+
+def _sum_present(parts: Sequence[TensorVariable | None]) -> TensorVariable | None:
+    present = [part for part in parts if part is not None]
+    return sum(present[1:], present[0]) if present else None
+
+
 def _identity(x: TensorVariable) -> TensorVariable:
     # A constant, so that what is known before sampling is folded away before sampling.
     return pt.constant(np.eye(x.type.shape[0], dtype=x.dtype))
@@ -161,19 +290,41 @@ def _inner(left: Sequence[TensorVariable], right: Sequence[TensorVariable]) -> T
 MetricChoice = str | np.ndarray | Callable[[pm.Model, TensorVariable], TensorVariable]
 
 
+# SoftAbs of a Hessian vanishes with it at an inflection point, where the density does
+# carry on: a floor on the scale of a prior keeps proposals from leaving for the tails.
+SOFTABS_FLOOR = 1e-2
+
+
 def build_metric(choice: MetricChoice, model: pm.Model, raveled: RaveledModel) -> Metric:
     """The metric that a user asked for, on a model."""
     x = raveled.x
     if isinstance(choice, str):
         if choice == "fisher":
-            forms = [form for factor in raveled.factors for form in factor_information(factor)]
-            return FisherMetric(x, forms)
+            return fisher_metric(raveled)
+        if choice == "softabs":
+            return SoftAbsMetric(x, raveled.logp, SOFTABS_FLOOR)
         if choice == "identity":
             return ConstantMetric(_identity(x))
         raise ValueError(
-            f"Unknown metric {choice!r}. Choose 'fisher', 'identity', "
+            f"Unknown metric {choice!r}. Choose 'fisher', 'softabs', 'identity', "
             "a positive-definite array, or a function `metric(model, x)`."
         )
     if callable(choice):
         return ExpressionMetric(x, pt.as_tensor_variable(choice(model, x)))
     return ConstantMetric(pt.as_tensor_variable(np.asarray(choice)))
+
+
+def fisher_metric(raveled: RaveledModel) -> Metric:
+    """Expected information of every factor that has a rule, SoftAbs of the others' Hessian."""
+    forms: list[QuadraticForm] = []
+    without_rule: list[Factor] = []
+    for factor in raveled.factors:
+        try:
+            forms += factor_information(factor)
+        except NoInformation:
+            without_rule.append(factor)
+    terms: list[Metric] = [FisherMetric(raveled.x, forms)]
+    if without_rule:
+        logp = pt.add(*[factor.logp.sum() for factor in without_rule])
+        terms.append(SoftAbsMetric(raveled.x, logp, SOFTABS_FLOOR))
+    return FlooredMetric(SumMetric(terms))

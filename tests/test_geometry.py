@@ -70,6 +70,13 @@ def two_flat():
     return model
 
 
+def two_flat_directions():
+    with pm.Model() as model:
+        pm.Flat("x", shape=2)
+        pm.Normal("y")
+    return model
+
+
 def warped_metric(model, x):
     off = 0.3 * pt.tanh(x[0] * x[1])
     return pt.stack([pt.stack([1 + x[1] ** 2, off]), pt.stack([off, 2 + pt.sin(x[0])])])
@@ -79,6 +86,19 @@ def example_of_the_paper(model, x):
     return pt.diag(pt.stack([pt.exp(0.7 * x[1]) + 1, 1.0]))
 
 
+def potential_and_prior():
+    with pm.Model() as model:
+        x = pm.Normal("x", 0, 2, shape=2)
+        pm.Potential("bend", -0.5 * (x[1] - x[0] ** 2) ** 2)
+    return model
+
+
+def separable():
+    with pm.Model() as model:
+        pm.StudentT("x", nu=4, mu=0.3, sigma=1, shape=3)
+    return model
+
+
 CASES = {
     "logistic regression": (logistic_regression, "fisher"),
     "Poisson, softplus link": (poisson_with_softplus_link, "fisher"),
@@ -86,6 +106,8 @@ CASES = {
     "eight schools, centred": (eight_schools, "fisher"),
     "Gaussian process": (gaussian_process, "fisher"),
     "callable metric": (two_flat, warped_metric),
+    "SoftAbs": (normal_with_unknown_mean_and_scale, "softabs"),
+    "SoftAbs of a potential beside a prior": (potential_and_prior, "fisher"),
 }
 
 
@@ -182,6 +204,41 @@ def test_geometry_of_some_variables_is_a_block_of_the_whole():
     np.testing.assert_allclose(part.metric, whole.metric[:2, :2])
     np.testing.assert_allclose(part.gradient, whole.gradient[:2])
     assert np.isclose(part.logp, whole.logp)
+
+
+@pytest.mark.parametrize("point", [np.zeros(3), np.full(3, 0.7), np.array([0.3, 0.3, 2.0])])
+def test_softabs_is_finite_and_right_for_equal_and_zero_eigenvalues(point):
+    function, _ = compiled(separable, "softabs")
+    geometry = function(point)
+    derivative_of_inverse = central_differences(lambda q: np.linalg.inv(function(q).metric), point)
+    gamma = 0.5 * np.einsum("jij->i", derivative_of_inverse)
+    np.testing.assert_allclose(geometry.gamma, gamma, rtol=1e-6, atol=1e-8)
+    flat = local_geometry(metric="softabs", model=two_flat_directions())
+    assert all(np.all(np.isfinite(part)) for part in flat)
+
+
+def unidentified_sum():
+    with pm.Model() as model:
+        a, b = pm.Flat("a"), pm.Flat("b")
+        pm.Flat("c")
+        pm.Normal("y", a + b, 1, observed=X[:, 1])
+    return model
+
+
+def separable_data():
+    with pm.Model() as model:
+        beta = pm.Flat("beta", shape=2)
+        pm.Bernoulli("y", logit_p=X[:, :2] @ beta, observed=X[:, 1] > 0)
+    return model
+
+
+@pytest.mark.parametrize("build", [unidentified_sum, separable_data])
+def test_metric_is_positive_definite_without_prior_information(build):
+    function, size = compiled(build, "fisher")
+    for scale in (0.0, 1.0, 100.0):
+        geometry = function(scale * np.arange(1.0, size + 1))
+        assert np.all(np.isfinite(np.linalg.cholesky(geometry.metric)))
+        assert np.all(np.isfinite(geometry.gamma))
 
 
 def test_unknown_names_and_wrong_shapes_in_the_point_are_refused():
