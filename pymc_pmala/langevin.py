@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from operator import is_
 from typing import Any, ClassVar
 
 import numpy as np
@@ -9,25 +10,34 @@ import pymc as pm
 from pymc.blocking import RaveledVars, StatsType
 from pymc.exceptions import SamplingError
 from pymc.pytensorf import compile as pymc_compile
-from pymc.pytensorf import make_shared_replacements
+from pymc.pytensorf import join_nonshared_inputs, make_shared_replacements
 from pymc.step_methods.arraystep import ArrayStepShared
 from pymc.step_methods.compound import Competence, StepMethodState
-from pymc.step_methods.state import dataclass_state
+from pymc.step_methods.state import WithSamplingState, dataclass_state
 from pymc.util import RandomGenerator, get_random_generator
 from pymc.vartypes import continuous_types
 from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.gradient import NullTypeGradError
 from pytensor.graph.basic import Variable
+from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import graph_inputs
 from rich.progress import TextColumn
 from rich.table import Column
 
 from pymc_pmala.adaptation import StepSizeAdaptation, StepSizeState, target_acceptance
+from pymc_pmala.arguments import (
+    check_options,
+    check_shape,
+    complete_point,
+    constant_factor,
+    without_gradient,
+)
 from pymc_pmala.geometry import continuous_value_vars, symbolic_geometry
 from pymc_pmala.information import RaveledModel, ravel_model
 from pymc_pmala.metrics import ConstantMetric, Metric, MetricChoice, build_metric
-from pymc_pmala.proposal import INTEGRATORS, Scales, State, transition_graph
+from pymc_pmala.proposal import INTEGRATORS, State, transition_graph
 
-__all__ = ["Langevin", "LangevinState", "cholesky_factor"]
+__all__ = ["Langevin", "LangevinState"]
 
 
 @dataclass_state
@@ -40,6 +50,23 @@ class LangevinState(StepMethodState):
     step_size_adaptation: StepSizeState
 
 
+class _BoolOrFloat(type):
+    def __eq__(cls, other: object) -> bool:
+        return other in (bool, float) or other is np.float64 or cls is other
+
+    def __hash__(cls) -> int:
+        return type.__hash__(cls)
+
+
+class Accepted(np.float64, metaclass=_BoolOrFloat):
+    """Type of the statistic ``accepted``, stored as float64.
+
+    PyMC refuses a compound step whose methods differ in the type of a statistic, and its own
+    differ in this one: float64 in Metropolis, bool in HamiltonianMC and DEMetropolis. To
+    stand beside any of them it compares equal to both.
+    """
+
+
 class Langevin(ArrayStepShared):
     """What the Metropolis-adjusted Langevin step methods share; see `PMALA`."""
 
@@ -48,18 +75,39 @@ class Langevin(ArrayStepShared):
     default_tune_steps = 300
     drift: ClassVar[str]
 
+    # The current point's geometry, and what it was computed from besides the point.
+    _state: State | None
+    _log_det: float
+    _surroundings: list[bytes]
+    _data_used: list[Any]
+    # The last step size and its scales.
+    _scaled_step: float
+    _last_scales: tuple[np.ndarray, ...]
+
     _state_class = LangevinState
 
-    stats_dtypes_shapes = {
+    stats_dtypes_shapes: ClassVar[dict[str, tuple[Any, list[int]]]] = {
         "acceptance_rate": (np.float64, []),
-        "accepted": (np.float64, []),
+        "accepted": (Accepted, []),
         "diverging": (bool, []),
-        "divergences": (int, []),
+        # NUTS has `int` here and HamiltonianMC `np.int64`; this equals both.
+        "divergences": (np.dtype(np.int64), []),
         "step_size": (np.float64, []),
         "step_size_bar": (np.float64, []),
         "log_det_metric": (np.float64, []),
         "model_logp": (np.float64, []),
     }
+
+    def __new__(cls, vars=None, *args, **kwargs):
+        """Create one step for all variables, or one for each with ``blocked=False``."""
+        if vars is None:
+            return super().__new__(cls, *args, **kwargs)
+        if isinstance(vars, Sequence) and not vars:
+            raise ValueError(
+                "There is nothing to sample: vars is empty. List the random variables to "
+                "sample, or leave vars out to sample all."
+            )
+        return super().__new__(cls, vars, *args, **kwargs)
 
     def __init__(
         self,
@@ -76,17 +124,10 @@ class Langevin(ArrayStepShared):
         rng: RandomGenerator = None,
         blocked: bool = True,
     ):
-        if integrator not in INTEGRATORS:
-            raise ValueError(
-                f"Unknown integrator {integrator!r}. Choose one of {sorted(INTEGRATORS)}."
-            )
-        if step_size is not None and not step_size > 0:
-            raise ValueError(f"step_size must be positive, but is {step_size}.")
-        if target_accept is not None and not 0 < target_accept < 1:
-            raise ValueError(f"target_accept must lie between 0 and 1, but is {target_accept}.")
+        check_options(integrator, step_size, target_accept)
         model = pm.modelcontext(model)
         value_vars = continuous_value_vars(vars, model)
-        point = model.initial_point() if initial_point is None else initial_point
+        point = complete_point(initial_point, model)
         shared = make_shared_replacements(point, value_vars, model)
         super().__init__(value_vars, shared, blocked=blocked, rng=rng)
 
@@ -110,19 +151,34 @@ class Langevin(ArrayStepShared):
         compile_kwargs: dict[str, Any],
     ) -> None:
         raveled = ravel_model(model, self.vars, point, shared)
-        metric = self._build_metric(model, raveled, compile_kwargs)
-        geometry = symbolic_geometry(raveled, metric, self.drift)
+        if shared:
+            raveled = raveled._replace(logp=_whole_logp(model, raveled, self.vars, point, shared))
+        self._dimension = sum(point[v.name].size for v in self.vars)
+        self._dtype = raveled.x.dtype
+        try:
+            metric = self._build_metric(model, raveled, compile_kwargs)
+            geometry = symbolic_geometry(raveled, metric, self.drift)
+        except (NotImplementedError, NullTypeGradError) as error:
+            names = without_gradient(model, self.vars)
+            if not names:
+                raise
+            raise ValueError(
+                f"Langevin samplers need gradients, but the log-density cannot be differentiated "
+                f"with respect to {names}. Give the Ops that depend on them a gradient, or give "
+                "these variables another step method, for example "
+                "`step=[PMALA([a, b]), pm.Slice([c])]`."
+            ) from error
+        # None where the metric varies and every point brings its own.
+        self.cholesky: np.ndarray | None = None
+        if isinstance(metric, ConstantMetric):
+            factor = constant_factor(metric.matrix().eval(), self._dimension)
+            self.cholesky = factor.astype(self._dtype)
+        else:
+            check_shape(metric.matrix(), self._dimension)
         inputs, outputs = transition_graph(geometry)
         with model:
             self._transition = pymc_compile(inputs, outputs, **compile_kwargs)
             self._transition.trust_input = True
-        self._dimension = sum(point[v.name].size for v in self.vars)
-        self._dtype = raveled.x.dtype
-        # None where the metric varies and every point brings its own.
-        self.cholesky: np.ndarray | None = None
-        if isinstance(metric, ConstantMetric):
-            factor = cholesky_factor(metric.matrix().eval(), self._dimension)
-            self.cholesky = factor.astype(self._dtype)
         own = set(shared.values())
         self._data = [
             v for v in graph_inputs(outputs) if isinstance(v, SharedVariable) and v not in own
@@ -141,12 +197,18 @@ class Langevin(ArrayStepShared):
         if not self.started:
             self._find_first_step(state)
         step_size = self._current_step_size()
-        proposed, log_det, log_acceptance = self._propose(state, self._scales(step_size))
-        diverging = math.isnan(log_acceptance)
-        acceptance = 0.0 if diverging else math.exp(min(0.0, log_acceptance))
+        proposed, log_det, log_acceptance = self._propose(state, step_size)
+        if math.isfinite(log_acceptance):
+            diverging = False
+            acceptance = math.exp(min(0.0, log_acceptance))
+        else:
+            # Outside the support is a rejection like any other; a number that is none is not.
+            diverging = not log_acceptance == proposed.logp == -math.inf
+            acceptance = 0.0
         accepted = self.rng.random() < acceptance
         if accepted:
-            self._state, self._log_det = proposed, log_det
+            state = proposed
+            self._keep(proposed, log_det)
         if self.tune:
             self._learn(acceptance)
         elif diverging:
@@ -159,24 +221,24 @@ class Langevin(ArrayStepShared):
             "step_size": step_size,
             "step_size_bar": self.step_size_adaptation.averaged,
             "log_det_metric": self._log_det,
-            "model_logp": float(self._state.logp),
+            "model_logp": float(state.logp),
         }
-        return RaveledVars(self._state.x, q0.point_map_info), [stats]
+        # A copy: what becomes of the draw must not reach the point that the geometry is of.
+        return RaveledVars(state.x.copy(), q0.point_map_info), [stats]
 
     def _learn(self, acceptance: float) -> None:
         if self.adapt_step_size:
             self.step_size_adaptation.update(acceptance)
 
-    def _propose(self, state: State, scales: Scales) -> tuple[State, float, float]:
-        noise = self.rng.standard_normal(self._dimension)
-        return self._call(state, noise.astype(self._dtype, copy=False), scales)
+    def _propose(self, state: State, step_size: float) -> tuple[State, float, float]:
+        noise = self.rng.standard_normal(self._dimension, self._dtype)
+        return self._call(state, noise, self._scales(step_size))
 
     def _call(
-        self, state: State, noise: np.ndarray, scales: Scales
+        self, state: State, noise: np.ndarray, scales: tuple[np.ndarray, ...]
     ) -> tuple[State, float, float]:
         """One compiled transition: the proposal, its log |G| and the log acceptance ratio."""
-        drift, spread = (np.asarray(scale, dtype=self._dtype) for scale in scales)
-        outputs = self._transition(*state, noise, drift, spread)
+        outputs = self._transition(*state, noise, *scales)
         if self.cholesky is not None:
             outputs.insert(3, state.cholesky)
         *new, log_det, log_acceptance = outputs
@@ -184,43 +246,45 @@ class Langevin(ArrayStepShared):
 
     def _state_at(self, x: np.ndarray) -> State:
         """The geometry at a point; the one kept from the last step, if nothing has changed."""
-        surroundings = self._surroundings()
+        # PyMC overwrites points in place: values are compared, not arrays.
+        x = x.astype(self._dtype, copy=False)
+        surroundings = [s.get_value(borrow=True).tobytes() for s in self.shared.values()]
+        data = [d.container.storage[0] for d in self._data]
         if (
             self._state is not None
-            and np.array_equal(x, self._state.x)
-            and _same(surroundings, self._known_surroundings)
+            and x.tobytes() == self._state.x.tobytes()
+            and surroundings == self._surroundings
+            and all(map(is_, data, self._data_used))
         ):
             return self._state
         zero = np.zeros_like(x)
         cholesky = self.cholesky
         if cholesky is None:
             cholesky = np.eye(self._dimension, dtype=self._dtype)
-        nowhere = State(x.copy(), np.asarray(0.0, dtype=self._dtype), zero, cholesky)
-        state, log_det, _ = self._call(nowhere, zero, Scales(0.0, 0.0))
+        nowhere = State(x.copy(), np.zeros((), dtype=self._dtype), zero, cholesky)
+        state, log_det, _ = self._call(nowhere, zero, (nowhere.logp, nowhere.logp))
         self._check(state)
-        self._state, self._log_det = state, log_det
-        self._known_surroundings = [np.copy(value) for value in surroundings[0]], surroundings[1]
+        self._keep(state, log_det)
+        self._surroundings, self._data_used = surroundings, data
         return state
 
-    def _surroundings(self) -> tuple[list[np.ndarray], list[Any]]:
-        """What the geometry depends on besides x: other variables by value, data by identity."""
-        others = [shared.get_value(borrow=True) for shared in self.shared.values()]
-        return others, [data.container.storage[0] for data in self._data]
+    def _keep(self, state: State, log_det: float) -> None:
+        self._state, self._log_det = state, log_det
 
     def _check(self, state: State) -> None:
-        names = ["log-density", "gradient and drift", "metric"]
-        for name, value in zip(names, state[1:], strict=True):
-            if not np.all(np.isfinite(value)):
-                hint = (
-                    " A metric that is not positive definite has no Cholesky factor."
-                    if name == "metric"
-                    else ""
-                )
-                raise SamplingError(
-                    f"{self.name}: the {name} at the current point is not finite.{hint} "
-                    "You can inspect the model there with `model.debug()`, and start "
-                    "elsewhere with `pm.sample(initvals=...)`."
-                )
+        found = None
+        if not np.isfinite(state.logp):
+            found = f"the log-density is {state.logp}"
+        elif not np.all(np.isfinite(state.cholesky)):
+            found = "the metric is not finite or not positive definite"
+        elif not np.all(np.isfinite(state.force)):
+            found = "the gradient of the log-density, or the drift, is not finite"
+        if found:
+            raise SamplingError(
+                f"{type(self).__name__} cannot start from the current point: {found} there. "
+                "Look for missing values in the data, inspect the model there with "
+                "`model.debug()`, and start elsewhere with `pm.sample(initvals=...)`."
+            )
 
     def _find_first_step(self, state: State) -> None:
         """Halve the step from a sensible size until a proposal from here could be accepted."""
@@ -230,7 +294,7 @@ class Langevin(ArrayStepShared):
         largest = INTEGRATORS[self.integrator].largest_step
         step_size = min(1.0, largest)
         for _ in range(30):
-            _, _, log_acceptance = self._propose(state, self._scales(step_size))
+            _, _, log_acceptance = self._propose(state, step_size)
             if log_acceptance > math.log(0.25):
                 break
             step_size /= 2.0
@@ -240,8 +304,13 @@ class Langevin(ArrayStepShared):
         adaptation = self.step_size_adaptation
         return adaptation.current if self.tune else adaptation.averaged
 
-    def _scales(self, step_size: float) -> Scales:
-        return INTEGRATORS[self.integrator].scales(step_size)
+    def _scales(self, step_size: float) -> tuple[np.ndarray, ...]:
+        """The integrator's scales as the compiled function takes them."""
+        if step_size != self._scaled_step:
+            scales = INTEGRATORS[self.integrator].scales(step_size)
+            self._scaled_step = step_size
+            self._last_scales = tuple(np.asarray(scale, dtype=self._dtype) for scale in scales)
+        return self._last_scales
 
     # ---- PyMC's contract -------------------------------------------------------------
 
@@ -254,9 +323,24 @@ class Langevin(ArrayStepShared):
         self._forget_point()
 
     def _forget_point(self) -> None:
-        self._state: State | None = None
-        self._known_surroundings: tuple[list[np.ndarray], list[Any]] = ([], [])
-        self._log_det = math.nan
+        self._state, self._log_det = None, math.nan
+        self._surroundings, self._data_used = [], []
+        self._scaled_step, self._last_scales = math.nan, ()
+
+    def __reduce__(self):
+        """Pickle what sampling needs; not the model, which plain pickle cannot take."""
+        state = {k: v for k, v in vars(self).items() if not k.endswith("__newargs")}
+        return object.__new__, (type(self),), state
+
+    @property
+    def sampling_state(self) -> LangevinState:
+        """All that the next draw depends on, but the point: enough to go on elsewhere."""
+        return super().sampling_state
+
+    @sampling_state.setter
+    def sampling_state(self, state: LangevinState) -> None:
+        WithSamplingState.sampling_state.fset(self, state)
+        self._forget_point()
 
     def setup_chain(self, rng: RandomGenerator, tune: int, draws: int) -> None:
         """Start a chain (PyMC 6.3 and later)."""
@@ -295,27 +379,15 @@ class Langevin(ArrayStepShared):
         return (update,)
 
 
-def cholesky_factor(matrix: np.ndarray, dimension: int) -> np.ndarray:
-    """Lower Cholesky factor of a metric given as a matrix or as its diagonal."""
-    if matrix.ndim == 1:
-        matrix = np.diag(matrix)
-    if matrix.shape != (dimension, dimension):
-        raise ValueError(
-            f"The metric has shape {matrix.shape}, but the sampled variables have dimension "
-            f"{dimension}: a matrix of shape ({dimension}, {dimension}) or a diagonal of "
-            f"length {dimension} is needed."
-        )
-    try:
-        return np.linalg.cholesky(matrix)
-    except np.linalg.LinAlgError:
-        raise ValueError(
-            "The metric is not positive definite: it has no Cholesky factor."
-        ) from None
-
-
-def _same(left, right) -> bool:
-    values, identities = left
-    known_values, known_identities = right
-    return all(map(np.array_equal, values, known_values)) and all(
-        a is b for a, b in zip(identities, known_identities, strict=True)
+def _whole_logp(
+    model: pm.Model,
+    raveled: RaveledModel,
+    value_vars: Sequence[Variable],
+    point: dict[str, np.ndarray],
+    shared: dict[Variable, SharedVariable],
+) -> Variable:
+    """The model's log-density, with the factors that do not depend on x: ``lp`` reports it."""
+    [logp], x = join_nonshared_inputs(
+        point=point, outputs=[model.logp()], inputs=list(value_vars), shared_inputs=shared
     )
+    return graph_replace(logp, {x: raveled.x}, strict=False)

@@ -1,6 +1,6 @@
 """PyMC step methods: PMALA, MMALA, SimplifiedMMALA and MALA."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,8 +11,9 @@ from pymc.util import RandomGenerator
 from pytensor.graph.basic import Variable
 
 from pymc_pmala.adaptation import MetricAverage, MetricAverageState
+from pymc_pmala.arguments import cholesky_factor
 from pymc_pmala.information import RaveledModel
-from pymc_pmala.langevin import Langevin, LangevinState, cholesky_factor
+from pymc_pmala.langevin import Langevin, LangevinState
 from pymc_pmala.metrics import Metric, build_metric
 from pymc_pmala.proposal import State
 
@@ -199,7 +200,7 @@ compile_kwargs, rng, blocked
     def _build_metric(
         self, model: pm.Model, raveled: RaveledModel, compile_kwargs: dict[str, Any]
     ) -> Metric:
-        self._fisher: Callable[[np.ndarray], np.ndarray] | None = None
+        self._fisher: Any = None
         if not (isinstance(self.metric, str) and self.metric == "adapt"):
             return super()._build_metric(model, raveled, compile_kwargs)
         fisher = build_metric("fisher", model, raveled).matrix()
@@ -212,27 +213,27 @@ compile_kwargs, rng, blocked
         """Forget what earlier chains have learned."""
         super().reset_tuning()
         self.metric_average = MetricAverage(self._dimension)
+        if self._fisher is not None:
+            self.cholesky = np.eye(self._dimension, dtype=self._dtype)
 
     def _state_at(self, x: np.ndarray) -> State:
         state = super()._state_at(x)
-        if self._fisher is not None and not self.started:
+        if not self.started:
             self._learn_metric()
         return self._state or state
 
     def _learn(self, acceptance: float) -> None:
         super()._learn(acceptance)
-        if self._fisher is not None:
-            self._learn_metric()
+        self._learn_metric()
 
     def _learn_metric(self) -> None:
         """Take in the information at the current point, and precondition with the mean."""
+        if self._fisher is None or self._state is None:
+            return
         self.metric_average.update(self._fisher(self._state.x))
-        try:
-            factor = cholesky_factor(self.metric_average.mean, self._dimension)
-        except ValueError:
+        factor = cholesky_factor(self.metric_average.mean)
+        if factor is None:
             return
         self.cholesky = factor.astype(self._dtype)
         self._state = self._state._replace(cholesky=self.cholesky)
         self._log_det = 2.0 * float(np.log(np.diagonal(factor)).sum())
-
-

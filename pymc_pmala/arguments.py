@@ -1,0 +1,108 @@
+"""What a user hands to a step method: checked and completed before anything is compiled."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pymc as pm
+from pytensor.gradient import NullTypeGradError, grad
+from pytensor.tensor.variable import TensorVariable
+
+from pymc_pmala.proposal import INTEGRATORS
+
+__all__ = [
+    "check_options",
+    "check_shape",
+    "cholesky_factor",
+    "complete_point",
+    "constant_factor",
+    "without_gradient",
+]
+
+
+def check_options(integrator: str, step_size: float | None, target_accept: float | None) -> None:
+    """Refuse what no chain could run with."""
+    if integrator not in INTEGRATORS:
+        raise ValueError(f"Unknown integrator {integrator!r}. Choose one of {sorted(INTEGRATORS)}.")
+    if step_size is not None and not (step_size > 0 and math.isfinite(step_size)):
+        raise ValueError(
+            f"step_size must be a positive number, but is {step_size}. Leave it out to have "
+            "it found by a search."
+        )
+    if target_accept is not None and not 0 < target_accept < 1:
+        raise ValueError(
+            f"target_accept must lie between 0 and 1, but is {target_accept}. Leave it out "
+            "to aim at the rate that suits the integrator and the dimension."
+        )
+
+
+def complete_point(
+    point: Mapping[str, np.ndarray] | None, model: pm.Model
+) -> dict[str, np.ndarray]:
+    """Values for all value variables: those of ``point``, else of the model's initial point."""
+    dtypes = {variable.name: variable.dtype for variable in model.value_vars}
+    given = point or {}
+    unknown = sorted(set(given) - set(dtypes))
+    if unknown:
+        raise ValueError(
+            f"Unknown names in the initial point: {unknown}. Expected value variables: "
+            f"{sorted(dtypes)}; see `model.initial_point()`."
+        )
+    start = {} if set(given) == set(dtypes) else model.initial_point()
+    values = start | dict(given)
+    return {name: np.asarray(values[name], dtype=dtype) for name, dtype in dtypes.items()}
+
+
+def without_gradient(model: pm.Model, value_vars: Sequence[TensorVariable]) -> list[str]:
+    """Names of the variables by which the log-density cannot be differentiated."""
+    logp = model.logp()
+    names = []
+    for variable in value_vars:
+        try:
+            grad(logp, variable, disconnected_inputs="ignore")
+        except (NotImplementedError, NullTypeGradError):
+            names.append(variable.name)
+    return names
+
+
+def check_shape(matrix: TensorVariable, dimension: int) -> None:
+    """Refuse a metric that cannot be a d × d matrix, as far as its graph tells."""
+    shape = matrix.type.shape
+    if len(shape) != 2 or any(n not in (None, dimension) for n in shape):
+        raise ValueError(
+            f"The metric function returns a tensor of shape {shape}, but the sampled variables "
+            f"have dimension {dimension}: return a matrix of shape ({dimension}, {dimension}), "
+            "`pt.diag(...)` of a diagonal for example."
+        )
+
+
+def constant_factor(matrix: np.ndarray, dimension: int) -> np.ndarray:
+    """Lower Cholesky factor of a metric that a user gave as a matrix or as its diagonal."""
+    if matrix.ndim == 1:
+        matrix = np.diag(matrix)
+    if matrix.shape != (dimension, dimension):
+        raise ValueError(
+            f"The metric has shape {matrix.shape}, but the sampled variables have dimension "
+            f"{dimension}: a matrix of shape ({dimension}, {dimension}) or a diagonal of "
+            f"length {dimension} is needed."
+        )
+    if not np.all(np.isfinite(matrix)):
+        raise ValueError("The metric has elements that are not finite.")
+    if not np.allclose(matrix, matrix.T, rtol=1e-5, atol=0.0):
+        raise ValueError("The metric is not symmetric. Give (G + G.T) / 2 if that is meant.")
+    factor = cholesky_factor(matrix)
+    if factor is None:
+        raise ValueError(
+            "The metric is not positive definite: its smallest eigenvalue is "
+            f"{np.linalg.eigvalsh(matrix)[0]:.3g}. A metric is a precision, the inverse of a "
+            "covariance matrix; all its eigenvalues must be positive."
+        )
+    return factor
+
+
+def cholesky_factor(matrix: np.ndarray) -> np.ndarray | None:
+    """Lower Cholesky factor; None if the matrix is not positive definite."""
+    try:
+        return np.linalg.cholesky(matrix)
+    except np.linalg.LinAlgError:
+        return None
