@@ -21,9 +21,11 @@ from pymc.distributions.multivariate import (
     _LKJCholeskyCovRV,
 )
 from pymc.distributions.transforms import _default_transform
+from pymc.exceptions import NotConstantValueError
+from pymc.pytensorf import constant_fold
 from pytensor import config
 from pytensor.gradient import disconnected_grad
-from pytensor.graph.basic import Constant
+from pytensor.graph.basic import Apply
 from pytensor.scalar import basic as scalar
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
@@ -328,7 +330,7 @@ def wishart(factor: Factor) -> list[Information]:
         weight = 0.5 * nu * copies
         product = lambda t: [scatter.pull(weight * scatter.relative(t[0]))]  # noqa: E731
         return [Information(scatter.coordinate, product)]
-    chol = _written_as_cholesky(factor.value)
+    chol = _written_as_square(factor.value)
     if chol is None or not by_cholesky:
         raise NoInformation(f"{factor.name!r}: no rule without a Cholesky transform.")
     bartlett = pt.linalg.solve_triangular(scale, chol, lower=True)
@@ -508,44 +510,52 @@ def _with_derivative_of_inverse(
 
 def _written_as_cholesky(cov: TensorVariable) -> TensorVariable | None:
     """L, if the matrix is written L Lᵀ with L known to be lower triangular."""
-    node = cov.owner
+    root = _written_as_square(cov)
+    return root if root is not None and getattr(root.tag, "lower_triangular", False) else None
+
+
+def _written_as_square(matrix: TensorVariable) -> TensorVariable | None:
+    """B, if the matrix is written B Bᵀ."""
+    node = matrix.owner
     if node is None:
         return None
     op = node.op.core_op if isinstance(node.op, Blockwise) else node.op
     if not isinstance(op, Dot):
         return None
     left, right = node.inputs
-    transposed = right.owner is not None and right.owner.inputs[0] is left
-    if transposed and isinstance(right.owner.op, DimShuffle):
-        order = right.owner.op.new_order
-        swapped = (*range(left.ndim - 2), left.ndim - 1, left.ndim - 2)
-        if tuple(order) == swapped and getattr(left.tag, "lower_triangular", False):
-            return left
-    return None
+    if right.owner is None or not isinstance(right.owner.op, DimShuffle):
+        return None
+    transposed = (*range(left.ndim - 2), left.ndim - 1, left.ndim - 2)
+    same = right.owner.inputs[0] is left and tuple(right.owner.op.new_order) == transposed
+    return left if same else None
 
 
 # Logits
 
 
 def _logits(p: TensorVariable) -> TensorVariable:
-    """Log p up to a common term: the logits, where p is computed from them."""
+    """Log p up to a term that its elements share: the logits, where p is made from them."""
     node = p.owner
     if node is not None and isinstance(node.op, Softmax):
         return node.inputs[0]
-    if node is not None and _is_elemwise(node.op, scalar.TrueDiv):
-        numerator = node.inputs[0].owner
-        if numerator is not None and _is_elemwise(numerator.op, scalar.Exp):
-            return numerator.inputs[0]
-    return _safe_log(p)
+    shared = _is_elemwise(node, scalar.TrueDiv) and node.inputs[1].type.shape[-1:] == (1,)
+    if not shared or not _is_elemwise(node.inputs[0].owner, scalar.Exp):
+        return _safe_log(p)
+    [logits] = node.inputs[0].owner.inputs
+    if _is_elemwise(logits.owner, scalar.Sub) and logits.owner.inputs[1].type.shape[-1:] == (1,):
+        return logits.owner.inputs[0]
+    return logits
 
 
 def _safe_log(p: TensorVariable) -> TensorVariable:
-    """Log p, with a derivative of zero where p has underflowed."""
-    return pt.log(pt.maximum(p, np.finfo(config.floatX).tiny))
+    """Log p, with a derivative of zero where p has all but underflowed, its cube included."""
+    return pt.log(pt.maximum(p, np.finfo(config.floatX).tiny ** 0.3))
 
 
-def _is_elemwise(op: object, scalar_type: type) -> bool:
-    return isinstance(op, Elemwise) and isinstance(op.scalar_op, scalar_type)
+def _is_elemwise(node: Apply | None, scalar_type: type) -> bool:
+    if node is None or not isinstance(node.op, Elemwise):
+        return False
+    return isinstance(node.op.scalar_op, scalar_type)
 
 
 # Shapes
@@ -613,8 +623,8 @@ def _float(variable: TensorVariable) -> TensorVariable:
 
 def _numbers(factor: Factor, parameter: TensorVariable) -> np.ndarray:
     """The numbers of a parameter that must be constant."""
-    while parameter.owner is not None and isinstance(parameter.owner.op, DimShuffle):
-        parameter = parameter.owner.inputs[0]
-    if not isinstance(parameter, Constant):
-        raise NoInformation(f"{factor.name!r}: {parameter} is not constant.")
-    return np.asarray(parameter.data)
+    try:
+        [numbers] = constant_fold([parameter])
+    except NotConstantValueError as error:
+        raise NoInformation(f"{factor.name!r}: {parameter} is not constant.") from error
+    return np.asarray(numbers)
