@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
+from pymc.distributions import transforms
 from pymc.distributions.multivariate import (
     CARRV,
     ICARRV,
@@ -307,7 +308,25 @@ def lkj_corr(factor: Factor) -> list[Information]:
         upper = np.zeros((n, n), dtype=int)
         upper[np.triu_indices(n, 1)] = np.arange(n * (n - 1) // 2)
         value = pt.linalg.cholesky(value[..., upper + upper.T] * (1 - np.eye(n)) + np.eye(n))
+    elif factor.unconstrained.ndim < value.ndim:
+        return _correlation_information(_before_normalisation(factor.unconstrained, n), n, eta)
     return _correlation_information(value[(..., *np.tril_indices(n))], n, eta)
+
+
+def _before_normalisation(unconstrained: TensorVariable, n: int) -> TensorVariable:
+    """Packed rows (u, 1) that CholeskyCorrTransform divides by their norm.
+
+    It puts u in its place by an Op that has no forward derivative, hence this detour: the
+    order of its elements is found by transforming a matrix of their numbers.
+    """
+    count = n * (n - 1) // 2
+    numbered = np.eye(n)
+    numbered[np.tril_indices(n, -1)] = np.arange(count)
+    transform = transforms.CholeskyCorrTransform(n)
+    [order] = constant_fold([transform.forward(pt.constant(numbered))])
+    rows, cols = np.tril_indices(n)
+    ones = pt.ones((*unconstrained.shape[:-1], len(rows)))
+    return ones[..., np.flatnonzero(rows > cols)].set(unconstrained[..., np.argsort(order)])
 
 
 @register_information(WishartRV)
@@ -443,15 +462,11 @@ def _multivariate_normal(
     weight = 0.5 * _copies(factor.value, 1, scatter.coordinate, 2)
     return [
         _location(factor, mu, scatter.precision),
-        Information(
-            scatter.coordinate, lambda t: [scatter.pull(weight * scatter.relative(t[0]))]
-        ),
+        Information(scatter.coordinate, lambda t: [scatter.pull(weight * scatter.relative(t[0]))]),
     ]
 
 
-def _location(
-    factor: Factor, mu: TensorVariable, precision: TensorVariable
-) -> Information:
+def _location(factor: Factor, mu: TensorVariable, precision: TensorVariable) -> Information:
     """Σ⁻¹ on v − μ; on μ alone, once for all the elements that share it, if v is data."""
     coordinate, copies = factor.value - mu, 1.0
     if factor.observed and precision.ndim == 2:
@@ -495,9 +510,7 @@ def _inverse(matrix: TensorVariable) -> TensorVariable:
     return _with_derivative_of_inverse(half.mT @ half, matrix)
 
 
-def _with_derivative_of_inverse(
-    inverse: TensorVariable, matrix: TensorVariable
-) -> TensorVariable:
+def _with_derivative_of_inverse(inverse: TensorVariable, matrix: TensorVariable) -> TensorVariable:
     """``inverse``, with dA⁻¹ = −A⁻¹ dA A⁻¹ instead of the derivative of how it was computed.
 
     Two products per tangent, where the derivatives of a Cholesky factorisation and of a
