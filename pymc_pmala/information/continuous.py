@@ -18,7 +18,6 @@ from pymc.distributions.continuous import (
     WeibullBetaRV,
 )
 from pymc.distributions.custom import CustomSymbolicDistRV
-from pytensor.graph.basic import Constant
 from pytensor.tensor.random.basic import (
     BetaRV,
     CauchyRV,
@@ -40,6 +39,7 @@ from pytensor.tensor.random.basic import (
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_pmala.information.links import log, log_odds, log_odds_weight
+from pymc_pmala.information.patterns import is_constant
 from pymc_pmala.information.registry import (
     Factor,
     Information,
@@ -225,10 +225,9 @@ def wald(factor: Factor) -> list[Information]:
     The log-density of log v is ½ log φ − ½c − φ(cosh c − 1), c = log v − log μ, φ = λ/μ.
     """
     mu, lam, alpha = factor.parameters
-    if not isinstance(alpha, Constant) or (np.any(alpha.data != 0) and not factor.observed):
+    if not is_constant(alpha, 0.0):
         raise NoInformation(f"{factor.name!r} is a Wald distribution with a shift alpha.")
-    log_mu, log_lam = log(mu), log(lam)
-    log_value = log(factor.value) if np.all(alpha.data == 0) else pt.log(factor.value - alpha)
+    log_value, log_mu, log_lam = log(factor.value), log(mu), log(lam)
     return [
         Information(log_value - log_mu, pt.exp(log_lam - log_mu)),
         Information(log_value - log_lam, 0.5),
@@ -268,10 +267,11 @@ def beta(factor: Factor) -> list[Information]:
     m, complement = pt.sigmoid(log_alpha - log_beta), pt.sigmoid(log_beta - log_alpha)
     n = alpha + beta
     r = n / (n + 1.0)
-    excess = trigamma_excess(n)
+    stacked = trigamma_excess(pt.stack(pt.broadcast_arrays(alpha, beta, n)))
+    excess_alpha, excess_beta, excess = stacked[0], stacked[1], stacked[2]
     w = m * complement
-    alpha_alpha = trigamma_excess(alpha) - m**2 * excess - w * r
-    beta_beta = trigamma_excess(beta) - complement**2 * excess - w * r
+    alpha_alpha = excess_alpha - m**2 * excess - w * r
+    beta_beta = excess_beta - complement**2 * excess - w * r
     cross = w * (r - excess)
     return [
         Information(

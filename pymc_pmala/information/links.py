@@ -6,49 +6,75 @@ logarithm or logit is a smooth function of the link's *input*; taking it there k
 derivative finite where the parameter itself has long under- or overflowed.
 """
 
+from collections.abc import Callable
+from typing import TypeAlias
+
 import numpy as np
 import pytensor.tensor as pt
 from pytensor import config
-from pytensor.graph.basic import Constant
-from pytensor.scalar import basic as scalar
-from pytensor.tensor.basic import Alloc
-from pytensor.tensor.elemwise import DimShuffle, Elemwise
-from pytensor.tensor.shape import Reshape, SpecifyShape
-from pytensor.tensor.special import Softmax
+from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_pmala.compat import INDEXING_OPS
+from pymc_pmala.information.patterns import (
+    complement_exponent,
+    cumulative_logits,
+    interval,
+    is_constant,
+    is_positive,
+    is_probability,
+    negated,
+    normal_argument,
+    operation,
+    other_share,
+    selected,
+)
 
 __all__ = ["log", "log_odds", "log_odds_weight"]
 
-_STRUCTURAL = (Alloc, DimShuffle, Reshape, SpecifyShape, *INDEXING_OPS)
+_Transform: TypeAlias = Callable[[TensorVariable], TensorVariable]
 
 
 def log(positive: TensorVariable) -> TensorVariable:
     """Logarithm of a positive expression, exact where the expression underflows."""
     positive = pt.as_tensor_variable(positive)
-    name, inputs = _operation(positive)
-    if name == "structure":
-        return positive.owner.op(log(inputs[0]), *inputs[1:])
+    name, inputs = operation(positive)
+    if name in _TRANSPARENT or (name == "Switch" and all(map(is_positive, inputs[1:]))):
+        return _through(positive, log)
     if name == "Exp":
-        return inputs[0]
+        return _expand(inputs[0])
     if name == "Sigmoid":
-        return -pt.softplus(-inputs[0])
+        return -pt.softplus(-_expand(inputs[0]))
     if name == "Softplus":
         return _log_softplus(inputs[0])
+    if name == "Log1p" and operation(inputs[0])[0] == "Exp":
+        return _log_softplus(operation(inputs[0])[1][0])
     if name == "Softmax":
         return pt.special.log_softmax(inputs[0], axis=positive.owner.op.axis)
-    if name == "Mul" and all(map(_is_positive, inputs)):
+    if (logits := cumulative_logits(positive)) is not None:
+        return _log_ordered(logits)
+    if (bounds := interval(positive)) is not None and is_constant(bounds[1], 0.0):
+        unconstrained, _, upper = bounds
+        return log(upper) - pt.softplus(-unconstrained)
+    if (normal := normal_argument(positive)) is not None:
+        return _log_normal_cdf(normal)
+    if (exponent := complement_exponent(positive)) is not None and is_positive(exponent):
+        return _log_expm1(exponent) - exponent
+    if name == "Sub" and is_constant(inputs[0], 1.0) and is_probability(inputs[1]):
+        return -pt.softplus(log_odds(inputs[1]))
+    if name == "Add" and len(inputs) == 2 and all(map(is_positive, inputs)):
+        first, second = map(log, inputs)
+        return first + pt.softplus(second - first)
+    if name == "Mul" and all(map(is_positive, inputs)):
         return pt.add(*map(log, inputs))
-    if name == "TrueDiv" and all(map(_is_positive, inputs)):
+    if name == "TrueDiv" and all(map(is_positive, inputs)):
         return log(inputs[0]) - log(inputs[1])
-    if name == "Reciprocal" and _is_positive(inputs[0]):
+    if name == "Reciprocal" and is_positive(inputs[0]):
         return -log(inputs[0])
-    if name == "Sqrt" and _is_positive(inputs[0]):
+    if name == "Sqrt" and is_positive(inputs[0]):
         return 0.5 * log(inputs[0])
-    if name == "Sqr" and _is_positive(inputs[0]):
+    if name == "Sqr" and is_positive(inputs[0]):
         return 2.0 * log(inputs[0])
-    if name == "Pow" and _is_positive(inputs[0]):
+    if name == "Pow" and is_positive(inputs[0]):
         return inputs[1] * log(inputs[0])
     return pt.log(_as_float(positive))
 
@@ -56,21 +82,28 @@ def log(positive: TensorVariable) -> TensorVariable:
 def log_odds(probability: TensorVariable) -> TensorVariable:
     """Logit of a probability, exact where the probability rounds to 0 or 1."""
     probability = pt.as_tensor_variable(probability)
-    name, inputs = _operation(probability)
-    if name == "structure":
-        return probability.owner.op(log_odds(inputs[0]), *inputs[1:])
+    name, inputs = operation(probability)
+    if name in _TRANSPARENT or (name == "Switch" and all(map(is_probability, inputs[1:]))):
+        return _through(probability, log_odds)
     if name == "Sigmoid":
-        return inputs[0]
-    if name == "Sub" and _is_constant(inputs[0], 1.0):
-        return -log_odds(inputs[1])
-    if name == "Neg" and _operation(inputs[0])[0] == "Expm1":
-        return -_log_odds_of_exp(_operation(inputs[0])[1][0])
-    if name == "Exp":
-        return _log_odds_of_exp(inputs[0])
-    if name == "Mul" and (normal := _half_error_function(inputs)) is not None:
+        return _expand(inputs[0])
+    if (bounds := interval(probability)) is not None:
+        unconstrained, lower, upper = bounds
+        if is_constant(lower, 0.0) and is_constant(upper, 1.0):
+            return unconstrained
+    if (normal := normal_argument(probability)) is not None:
         return _log_normal_cdf(normal) - _log_normal_cdf(-normal)
-    if name == "TrueDiv" and (other := _other_share(*inputs)) is not None:
+    if (exponent := complement_exponent(probability)) is not None:
+        return _log_expm1(exponent)
+    if name == "Exp":
+        exponent = negated(inputs[0])
+        return -_log_expm1(-inputs[0] if exponent is None else exponent)
+    if name == "Sub" and is_constant(inputs[0], 1.0):
+        return -log_odds(inputs[1])
+    if name == "TrueDiv" and (other := other_share(*inputs)) is not None:
         return log(inputs[0]) - log(other)
+    if name == "Reciprocal" and (other := other_share(pt.constant(1.0), inputs[0])) is not None:
+        return -log(other)
     probability = _as_float(probability)
     return pt.log(probability) - pt.log1p(-probability)
 
@@ -80,47 +113,55 @@ def log_odds_weight(log_odds: TensorVariable) -> TensorVariable:
     return pt.sigmoid(log_odds) * pt.sigmoid(-log_odds)
 
 
+_TRANSPARENT = ("structure", "check", "Second", "Join", "MakeVector")
+"""Operations that an elementwise function can be moved through."""
+
+
+def _through(variable: TensorVariable, function: _Transform) -> TensorVariable:
+    """Move an elementwise function from the output of an operation to its inputs."""
+    name, inputs = operation(variable)
+    node = selected(variable).owner
+    if name == "check":
+        return function(inputs[0])
+    if name == "structure":
+        inner = function(inputs[0])
+        if isinstance(node.op, Elemwise):  # a cast
+            return inner
+        return node.op(inner, *inputs[1:])
+    if name == "Second":
+        return pt.second(inputs[0], function(inputs[1]))
+    if name == "Switch":
+        condition, *branches = inputs
+        return pt.switch(condition, *map(function, branches))
+    if name == "MakeVector":
+        return pt.stack(list(map(function, inputs)))
+    # The axis of a join is an input before pytensor 3.
+    first = 0 if hasattr(node.op, "axis") else 1
+    return node.op(*inputs[:first], *map(function, inputs[first:]))
+
+
+def _expand(exponent: TensorVariable) -> TensorVariable:
+    """The input of a link, itself freed of logarithms of links: log a − log b, say."""
+    name, inputs = operation(exponent)
+    if name == "Log":
+        return log(inputs[0])
+    if name in ("Add", "Sub", "Neg"):
+        return exponent.owner.op(*map(_expand, inputs))
+    return exponent
+
+
 def _as_float(variable: TensorVariable) -> TensorVariable:
     # PyMC stores constants in the smallest type that holds them, and the logarithm of an
     # int8 is a float32.
     return variable if variable.dtype == config.floatX else pt.cast(variable, config.floatX)
 
 
-def _operation(variable: TensorVariable) -> tuple[str | None, list[TensorVariable]]:
-    """Name of the operation that made a variable, and what it was made from."""
-    node = variable.owner
-    if node is None:
-        return None, []
-    if isinstance(node.op, _STRUCTURAL):
-        return "structure", node.inputs
-    if isinstance(node.op, Softmax):
-        return "Softmax", node.inputs
-    if isinstance(node.op, Elemwise):
-        if isinstance(node.op.scalar_op, scalar.Cast):
-            return "structure", node.inputs
-        return type(node.op.scalar_op).__name__, node.inputs
-    return None, []
-
-
-def _is_positive(variable: TensorVariable) -> bool:
-    """Whether a graph is positive by construction."""
-    if isinstance(variable, Constant):
-        return bool(np.all(np.asarray(variable.data) > 0))
-    name, inputs = _operation(variable)
-    if name == "structure":
-        return _is_positive(inputs[0])
-    if name in ("Exp", "Sigmoid", "Softplus", "Softmax"):
-        return True
-    if name in ("Mul", "Add", "TrueDiv", "Reciprocal", "Sqrt", "Sqr"):
-        return all(map(_is_positive, inputs))
-    return name == "Pow" and _is_positive(inputs[0])
-
-
-def _is_constant(variable: TensorVariable, number: float) -> bool:
-    name, inputs = _operation(variable)
-    if name == "structure":
-        return _is_constant(inputs[0], number)
-    return isinstance(variable, Constant) and bool(np.all(np.isclose(variable.data, number)))
+def _log_ordered(logits: TensorVariable) -> TensorVariable:
+    """Log of σ(b) − σ(a) = σ(b) σ(−a) (1 − exp(a − b)) between successive logits."""
+    below, above = -pt.softplus(-logits), -pt.softplus(logits)
+    gap = logits[..., 1:] - logits[..., :-1]
+    inner = below[..., 1:] + above[..., :-1] + pt.log(-pt.expm1(-gap))
+    return pt.concatenate([below[..., :1], inner, above[..., -1:]], axis=-1)
 
 
 def _log_softplus(u: TensorVariable) -> TensorVariable:
@@ -128,28 +169,17 @@ def _log_softplus(u: TensorVariable) -> TensorVariable:
     return pt.switch(u < -30, u, pt.log(pt.softplus(pt.maximum(u, -30))))
 
 
-def _log_odds_of_exp(log_probability: TensorVariable) -> TensorVariable:
-    """Logit of exp(−a), with a = −``log_probability`` > 0: −log(eᵃ − 1)."""
-    a = -log_probability
-    return -(a + pt.log1mexp(-a))
+def _log_expm1(a: TensorVariable) -> TensorVariable:
+    """Log of eᵃ − 1 for a > 0, through log a where a underflows.
 
-
-def _half_error_function(inputs: list[TensorVariable]) -> TensorVariable | None:
-    """U, if the product of the inputs is written as the normal CDF Φ(u)."""
-    if len(inputs) != 2 or not any(_is_constant(i, 0.5) for i in inputs):
-        return None
-    [other] = [i for i in inputs if not _is_constant(i, 0.5)] or [None]
-    if other is None:
-        return None
-    name, arguments = _operation(other)
-    if name == "Erfc":
-        return -np.sqrt(2) * arguments[0]
-    if name == "Add" and any(_is_constant(a, 1.0) for a in arguments):
-        for argument in arguments:
-            inner, error_arguments = _operation(argument)
-            if inner == "Erf":
-                return np.sqrt(2) * error_arguments[0]
-    return None
+    Below a = 1e-8 it is log a + a/2 to full precision; beyond log a = 100 it is held, since
+    the information there is 0 and the derivative of a would overflow.
+    """
+    if not is_positive(a):
+        return a + pt.log(-pt.expm1(-a))
+    log_a = pt.minimum(log(a), 100.0)
+    low, high = pt.exp(pt.minimum(log_a, -18.0)), pt.exp(pt.maximum(log_a, -18.0))
+    return pt.switch(log_a < -18.0, log_a + 0.5 * low, high + pt.log(-pt.expm1(-high)))
 
 
 def _log_normal_cdf(u: TensorVariable) -> TensorVariable:
@@ -161,13 +191,3 @@ def _log_normal_cdf(u: TensorVariable) -> TensorVariable:
         pt.log(0.5 * pt.erfcx(-low / np.sqrt(2))) - 0.5 * low**2,
         pt.log1p(-0.5 * pt.erfc(high / np.sqrt(2))),
     )
-
-
-def _other_share(part: TensorVariable, whole: TensorVariable) -> TensorVariable | None:
-    """B, if the ratio is written a / (a + b) with a and b positive."""
-    name, terms = _operation(whole)
-    if name != "Add" or part not in terms or not all(map(_is_positive, terms)):
-        return None
-    rest = list(terms)
-    rest.remove(part)
-    return pt.add(*rest) if len(rest) > 1 else (rest[0] if rest else None)
