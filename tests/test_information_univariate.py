@@ -2,7 +2,7 @@
 
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 import numpy as np
@@ -14,6 +14,13 @@ from pytensor.compile.mode import Mode
 from scipy import special as sp
 
 from pymc_pmala.information import factor_information, ravel_model
+from pymc_pmala.information.special import (
+    negative_binomial_dispersion,
+    student_t_shape,
+    trigamma,
+    trigamma_excess,
+    von_mises_concentration,
+)
 from pymc_pmala.metrics import FisherMetric
 
 MODE = Mode(linker="py", optimizer=None)  # small graphs: faster to run than to rewrite
@@ -306,3 +313,112 @@ def test_information_is_finite_and_positive_at_extreme_parameters(name):
         scaled = matrix / scale / scale[:, None]
         np.testing.assert_allclose(scaled, scaled.T, atol=1e-10)
         assert np.linalg.eigvalsh(scaled).min() > -1e-7, corner
+
+
+@pytest.mark.parametrize("observed", [False, True])
+def test_information_of_a_von_mises_is_the_expected_outer_product(observed):
+    theta = np.array([0.4, 0.9])
+    u = np.linspace(-np.pi, np.pi, 201)[:-1]  # the trapezoidal rule is exact on a circle
+    case = Case(pm.VonMises, {"mu": "real", "kappa": "log"})
+    parameters = [np.full(u.shape, t) for t in theta]
+    if observed:
+        logp, _, *scores = compiled_logp(case.model(u.shape, data=u))(*parameters)
+        evaluate, at = metric_function(case.model((), data=0.3)), theta
+    else:
+        logp, _, *scores = compiled_logp(case.model(u.shape))(*parameters, u)
+        evaluate, at = metric_function(case.model(())), np.r_[theta, 0.7]
+    expected = outer(scores, np.exp(logp) * (u[1] - u[0]))
+    np.testing.assert_allclose(evaluate(at)[0], expected, rtol=1e-6, atol=1e-12)
+    for log_kappa in (-40.0, 40.0):
+        at[1] = log_kappa
+        assert all(np.isfinite(output).all() for output in evaluate(at))
+
+
+CATEGORICAL = {
+    "softmax": lambda x, **kwargs: pm.Categorical("v", logit_p=x, **kwargs),
+    "ordered logistic": lambda x, **kwargs: pm.OrderedLogistic(
+        "v", eta=x[..., 0], cutpoints=pt.concatenate([x[..., 1:2], 1 + x[..., 1:2]]), **kwargs
+    ),
+    "ordered probit": lambda x, **kwargs: pm.OrderedProbit(
+        "v", eta=x[..., 0], cutpoints=pt.concatenate([x[..., 1:2], 1 + x[..., 1:2]]), **kwargs
+    ),
+}
+
+
+def categorical_model(name, data):
+    with pm.Model() as model:
+        options = {"compute_p": False} if name.startswith("ordered") else {}
+        CATEGORICAL[name](pm.Flat("x", shape=3), observed=data, **options)
+    return model
+
+
+@pytest.mark.parametrize("name", CATEGORICAL)
+def test_information_of_categories_is_the_expected_outer_product(name):
+    theta = np.array([0.3, -0.6, 0.8])
+    expected = np.zeros((3, 3))
+    for category in range(3):
+        model = categorical_model(name, category)
+        [value] = model.value_vars
+        logp = model.logp()
+        evaluate = pytensor.function([value], [logp, pt.grad(logp, value)], mode=MODE)
+        log_probability, score = evaluate(theta)
+        expected += np.exp(log_probability) * np.outer(score, score)
+    model = categorical_model(name, np.array([0, 1, 2, 1]))
+    raveled = ravel_model(model, model.value_vars, model.initial_point(), {})
+    forms = [form for factor in raveled.factors for form in factor_information(factor)]
+    metric = FisherMetric(raveled.x, forms)
+    evaluate = pytensor.function([raveled.x], metric.matrix(), mode=MODE)
+    np.testing.assert_allclose(evaluate(theta), 4 * expected, rtol=1e-6, atol=1e-9)
+    if name != "ordered probit":  # PyMC's own graph gives nan there
+        for far in (-40.0, 40.0):
+            with np.errstate(all="ignore"):
+                assert np.isfinite(evaluate(np.array([far, 0.0, 1.0]))).all()
+
+
+def test_distributions_without_continuous_parameters_carry_no_information():
+    with pm.Model() as model:
+        pm.Flat("x")
+        pm.DiscreteUniform("a", 0, 5, observed=2)
+        pm.HyperGeometric("b", N=10, k=4, n=3, observed=1)
+    rvs = {rv.name: rv.owner.op for rv in model.basic_RVs}
+    raveled = ravel_model(model, model.value_vars, model.initial_point(), {})
+    for op in rvs.values():
+        assert factor_information(replace(raveled.factors[0], op=op)) == []
+
+
+def test_special_functions_equal_their_definitions():
+    x = pt.vector("x", dtype="float64")
+    outputs = [trigamma(x), trigamma_excess(x), student_t_shape(x), von_mises_concentration(x)]
+    evaluate = pytensor.function([x], outputs, mode=MODE)
+    at = np.geomspace(1e-6, 30.0, 60)
+    trig, excess, shape, concentration = evaluate(at)
+    difference = 0.25 * (sp.polygamma(1, at / 2) - sp.polygamma(1, (at + 1) / 2))
+    ratio = sp.ive(1, at) / sp.ive(0, at)
+    np.testing.assert_allclose(trig, sp.polygamma(1, at), rtol=1e-11)
+    np.testing.assert_allclose(excess, at**2 * sp.polygamma(1, at) - at, rtol=1e-11)
+    np.testing.assert_allclose(
+        shape, at**2 * difference - at * (at + 5) / (2 * (at + 1) * (at + 3)), rtol=1e-9
+    )
+    np.testing.assert_allclose(
+        concentration, at**2 * (1 - ratio**2) - at * ratio, rtol=1e-7, atol=1e-14
+    )
+
+
+def test_special_functions_have_their_limits():
+    x = pt.vector("x", dtype="float64")
+    outputs = [trigamma_excess(x), x**2 * student_t_shape(x), von_mises_concentration(x)]
+    excess, shape, concentration = pytensor.function([x], outputs, mode=MODE)(np.array([1e8]))
+    np.testing.assert_allclose(excess, 0.5, rtol=1e-7)
+    np.testing.assert_allclose(shape, 3.5, rtol=1e-6)
+    np.testing.assert_allclose(concentration, 0.5, rtol=1e-7)
+
+
+@pytest.mark.parametrize("n", [0.03, 0.3, 1.0, 5.0, 200.0])
+@pytest.mark.parametrize("ratio", [1e-3, 0.1, 1.0, 30.0, 500.0])
+def test_dispersion_of_a_negative_binomial_is_fishers_series(n, ratio):
+    q = ratio / (1 + ratio)
+    k = np.arange(2, 40000)
+    expected = n**2 * np.sum(np.exp(sp.betaln(n, k) + k * np.log(q)) / k)
+    got = negative_binomial_dispersion(pt.constant(n), pt.constant(np.log(ratio)))
+    [got] = pytensor.function([], [got], mode=MODE)()
+    np.testing.assert_allclose(got, expected, rtol=1e-3)
