@@ -1,6 +1,6 @@
 """The expected Fisher information of a model's factors, by distribution."""
 
-from pymc_pmala.information import continuous, discrete, multivariate, timeseries  # the rules
+from pymc_pmala.information import continuous, discrete, mixtures, multivariate, timeseries  # rules
 from pymc_pmala.information.factors import RaveledModel, ravel_model
 from pymc_pmala.information.registry import (
     Factor,
@@ -20,6 +20,7 @@ __all__ = [
     "continuous",
     "discrete",
     "factor_information",
+    "mixtures",
     "multivariate",
     "ravel_model",
     "register_information",
