@@ -55,7 +55,8 @@ def _push_node(node: Apply, tangents: Sequence[Variable | None]) -> list[Variabl
         ]
     try:
         return node_pushforward(node, tangents)
-    except (NotImplementedError, AttributeError):
+    # The assertion: pytensor 2.38 for `pt.diag` of a vector of known length.
+    except (NotImplementedError, AttributeError, AssertionError):
         return _push_by_reverse(node, tangents)
 
 

@@ -157,6 +157,8 @@ class Langevin(ArrayStepShared):
         self._dtype = raveled.x.dtype
         try:
             metric = self._build_metric(model, raveled, compile_kwargs)
+            if callable(self.metric):
+                check_shape(metric.matrix(), self._dimension)
             geometry = symbolic_geometry(raveled, metric, self.drift)
         except (NotImplementedError, NullTypeGradError) as error:
             names = without_gradient(model, self.vars)
@@ -173,8 +175,6 @@ class Langevin(ArrayStepShared):
         if isinstance(metric, ConstantMetric):
             factor = constant_factor(metric.matrix().eval(), self._dimension)
             self.cholesky = factor.astype(self._dtype)
-        else:
-            check_shape(metric.matrix(), self._dimension)
         inputs, outputs = transition_graph(geometry)
         with model:
             self._transition = pymc_compile(inputs, outputs, **compile_kwargs)
