@@ -369,7 +369,7 @@ def test_information_of_categories_is_the_expected_outer_product(name):
     metric = FisherMetric(raveled.x, forms)
     evaluate = pytensor.function([raveled.x], metric.matrix(), mode=MODE)
     np.testing.assert_allclose(evaluate(theta), 4 * expected, rtol=1e-6, atol=1e-9)
-    if name != "ordered probit":  # PyMC's own graph gives nan there
+    if name != "ordered probit":  # the gradient of PyMC's own graph is nan there
         for far in (-40.0, 40.0):
             with np.errstate(all="ignore"):
                 assert np.isfinite(evaluate(np.array([far, 0.0, 1.0]))).all()

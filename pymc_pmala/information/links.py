@@ -49,7 +49,7 @@ def log(positive: TensorVariable) -> TensorVariable:
     if name == "Log1p" and operation(inputs[0])[0] == "Exp":
         return _log_softplus(operation(inputs[0])[1][0])
     if name == "Softmax":
-        return pt.special.log_softmax(inputs[0], axis=positive.owner.op.axis)
+        return _log_softmax(inputs[0], selected(positive).owner.op.axis)
     if (logits := cumulative_logits(positive)) is not None:
         return _log_ordered(logits)
     if (bounds := interval(positive)) is not None and is_constant(bounds[1], 0.0):
@@ -110,7 +110,9 @@ def log_odds(probability: TensorVariable) -> TensorVariable:
 
 def log_odds_weight(log_odds: TensorVariable) -> TensorVariable:
     """p(1 − p) from the logit of p: the information of one Bernoulli trial about it."""
-    return pt.sigmoid(log_odds) * pt.sigmoid(-log_odds)
+    # One power of one function: its derivative is a product, which pytensor takes out of the
+    # sum over directions. Beyond the clip the weight has underflowed long since.
+    return 0.25 * pt.cosh(pt.clip(0.5 * log_odds, -350.0, 350.0)) ** -2.0
 
 
 _TRANSPARENT = ("structure", "check", "Second", "Join", "MakeVector")
@@ -162,6 +164,12 @@ def _log_ordered(logits: TensorVariable) -> TensorVariable:
     gap = logits[..., 1:] - logits[..., :-1]
     inner = below[..., 1:] + above[..., :-1] + pt.log(-pt.expm1(-gap))
     return pt.concatenate([below[..., :1], inner, above[..., -1:]], axis=-1)
+
+
+def _log_softmax(x: TensorVariable, axis: int | tuple[int, ...] | None) -> TensorVariable:
+    # Written out, since the forward derivative of pytensor 2's LogSoftmax is its reverse one.
+    shifted = x - x.max(axis=axis, keepdims=True)
+    return shifted - pt.log(pt.exp(shifted).sum(axis=axis, keepdims=True))
 
 
 def _log_softplus(u: TensorVariable) -> TensorVariable:
