@@ -43,7 +43,8 @@ class Case(NamedTuple):
 
 
 def compiled(inputs, outputs):
-    return pytensor.function(inputs, outputs, mode=PY, on_unused_input="ignore")
+    with pytensor.config.change_flags(cxx=""):  # else constant folding compiles on PyMC 5
+        return pytensor.function(inputs, outputs, mode=PY, on_unused_input="ignore")
 
 
 def ravel(model):
