@@ -1,0 +1,201 @@
+"""What cannot be sampled is refused early and by name; what goes wrong later is a rejection."""
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+import pytest
+from pymc.exceptions import SamplingError
+from pytensor.graph.basic import Apply
+from pytensor.graph.op import Op
+
+from pymc_pmala import MALA, PMALA, SimplifiedMMALA
+
+METHODS = pytest.mark.parametrize("method", [PMALA, MALA, SimplifiedMMALA])
+QUICK = {"mode": "FAST_COMPILE"}
+
+
+@pytest.fixture(scope="module")
+def model():
+    with pm.Model() as model:
+        pm.Normal("x", shape=2)
+        pm.Normal("w")
+    return model
+
+
+class Opaque(Op):
+    """A function without a gradient."""
+
+    __props__ = ()
+
+    def make_node(self, x):
+        return Apply(self, [pt.as_tensor_variable(x)], [pt.as_tensor_variable(x).type()])
+
+    def perform(self, node, inputs, outputs):
+        outputs[0][0] = np.asarray(np.sin(inputs[0]))
+
+
+def nothing_compiled(*args, **kwargs):
+    raise AssertionError("compiled before the arguments were checked")
+
+
+# ---- In the constructor ------------------------------------------------------------------
+
+
+@METHODS
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"integrator": "leapfrog"}, r"'leapfrog'.*'euler'"),
+        ({"metric": "fischer"}, r"'fischer'"),
+        ({"step_size": 0.0}, "step_size.*positive.*0.0"),
+        ({"step_size": -1.0}, "step_size.*positive.*-1.0"),
+        ({"step_size": np.nan}, "step_size.*positive.*nan"),
+        ({"step_size": np.inf}, "step_size.*positive.*inf"),
+        ({"target_accept": 0.0}, "target_accept.*between 0 and 1.*0.0"),
+        ({"target_accept": 1.0}, "target_accept.*between 0 and 1.*1.0"),
+        ({"metric": np.eye(2)}, r"shape \(2, 2\).*dimension 3"),
+        ({"metric": np.ones(4)}, r"shape \(4, 4\).*dimension 3"),
+        ({"metric": np.ones((3, 3, 3))}, r"shape \(3, 3, 3\).*dimension 3"),
+        ({"metric": np.array([1.0, -2.0, 1.0])}, "not positive definite.*eigenvalue is -2"),
+        ({"metric": np.array([1.0, np.nan, 1.0])}, "not finite"),
+        ({"metric": np.eye(3) + np.eye(3, k=1)}, "not symmetric"),
+        ({"vars": []}, "vars is empty"),
+        ({"initial_point": {"z": 1.0}}, r"Unknown names.*'z'.*'w', 'x'"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_what_no_chain_could_run_with_is_refused(method, options, message, model, monkeypatch):
+    monkeypatch.setattr("pymc_pmala.langevin.pymc_compile", nothing_compiled)
+    with pytest.raises(ValueError, match=f"(?s){message}"):
+        method(model=model, **options)
+
+
+@pytest.mark.parametrize(
+    "metric", [lambda model, x: pt.exp(x), lambda model, x: pt.eye(2), lambda model, x: x.sum()]
+)
+def test_a_metric_function_of_the_wrong_shape_is_refused(metric, model):
+    with pytest.raises(ValueError, match=r"dimension 3.*\(3, 3\)"):
+        PMALA(metric=metric, model=model)
+
+
+@METHODS
+def test_discrete_variables_are_named_with_what_to_do(method):
+    with pm.Model() as model:
+        pm.Normal("x")
+        pm.Poisson("count", 2.0)
+        pm.Bernoulli("switch", 0.5)
+    with pytest.raises(ValueError, match=r"discrete.*'count', 'switch'.*pm\.Metropolis"):
+        method(model=model)
+
+
+@METHODS
+@pytest.mark.parametrize("metric", ["identity", None])
+def test_variables_without_a_gradient_are_named_with_what_to_do(method, metric):
+    with pm.Model() as model:
+        smooth = pm.Normal("smooth")
+        rough = pm.Normal("rough")
+        pm.Normal("y", smooth + Opaque()(rough), observed=0.3)
+    options = {} if metric is None else {"metric": metric}
+    with pytest.raises(ValueError, match=r"differentiated.*\['rough'\].*pm\.Slice"):
+        method(model=model, **options)
+    PMALA([smooth], model=model, metric="identity", compile_kwargs=QUICK)
+
+
+def test_a_variable_of_another_model_is_named(model):
+    with pm.Model():
+        stranger = pm.Normal("stranger")
+    with pytest.raises(ValueError, match=r"not random variables in the model.*stranger"):
+        PMALA([stranger], model=model)
+
+
+@pytest.mark.parametrize("value", [0.5, np.float64(0.5), np.array(0.5), 1])
+def test_the_initial_point_may_be_numbers_and_need_not_be_complete(value, model):
+    step = PMALA(
+        [model["w"]], model=model, initial_point={"w": value}, metric="identity",
+        compile_kwargs=QUICK,
+    )  # fmt: skip
+    step.step(model.initial_point())
+
+
+# ---- At the start --------------------------------------------------------------------------
+
+
+def start_with(logp=None, observed=0.0, metric="identity", **kwargs):
+    with pm.Model():
+        x = pm.Normal("x", initval=1.0)
+        pm.Normal("y", x, observed=observed)
+        if logp is not None:
+            pm.Potential("extra", logp(x))
+        step = PMALA(metric=metric, compile_kwargs=QUICK)
+        return pm.sample(
+            draws=30, tune=5, chains=1, cores=1, step=step, progressbar=False,
+            compute_convergence_checks=False, random_seed=3, **kwargs,
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        ({"logp": lambda x: pt.log(-x)}, "log-density is nan"),
+        ({"logp": lambda x: pt.switch(x > 0, -np.inf, 0.0)}, "log-density is -inf"),
+        ({"logp": lambda x: pt.switch(x > 0, np.inf, 0.0)}, "log-density is inf"),
+        ({"logp": lambda x: pt.sqrt(pt.abs(x - 1.0))}, "gradient.*not finite"),
+        ({"metric": lambda model, x: pt.diag(-x)}, "metric is not finite or not positive definite"),
+        ({"metric": lambda model, x: pt.diag(x * np.inf)}, "metric is not finite"),
+    ],
+)
+def test_a_start_that_is_not_finite_is_a_sampling_error_with_advice(options, found):
+    with pytest.raises(SamplingError, match=rf"(?s)PMALA.*{found}.*model\.debug\(\).*initvals"):
+        start_with(**options)
+
+
+def test_missing_values_in_the_data_are_found_at_the_start():
+    with pm.Model():
+        x = pm.Normal("x")
+        pm.Normal("y", x * np.array([0.1, np.nan]), observed=np.array([0.3, 0.4]))
+        step = PMALA(metric="identity", compile_kwargs=QUICK)
+        with pytest.raises(SamplingError, match=r"log-density is nan.*missing values in the data"):
+            pm.sample(2, tune=2, chains=1, cores=1, step=step, progressbar=False)
+
+
+# ---- On the way ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"logp": lambda x: pt.log(x)},
+        {"logp": lambda x: pt.switch(x > 0, 0.0, np.inf)},
+        {"logp": lambda x: pt.switch(x > 0, 0.0, -pt.sqrt(x))},
+        {"metric": lambda model, x: pt.diag(pt.switch(x > 0, 1.0, x))},
+        {"metric": lambda model, x: pt.diag(pt.switch(x > 0, pt.ones_like(x), np.inf))},
+        {"metric": lambda model, x: pt.diag(pt.switch(x > 0, pt.ones_like(x), np.nan))},
+    ],
+    ids=["logp-nan", "logp-inf", "logp-sqrt", "metric-negative", "metric-inf", "metric-nan"],
+)
+def test_a_proposal_without_a_finite_geometry_is_a_divergence_and_rejected(options):
+    idata = start_with(**options)
+    x, stats = idata.posterior["x"].values, idata.sample_stats
+    assert (x > 0).all()
+    assert np.isfinite(stats["lp"]).all()
+    diverging = stats["diverging"].values
+    assert diverging.any()
+    assert (stats["accepted"].values[diverging] == 0).all()
+    assert (stats["acceptance_rate"].values[diverging] == 0).all()
+    np.testing.assert_array_equal(stats["divergences"], diverging.cumsum(axis=1))
+
+
+@pytest.mark.parametrize(
+    "logp",
+    [
+        lambda x: pt.switch(x > 0, 0.0, -np.inf),
+        # An invalid parameter: ParameterValueError elsewhere, no density here.
+        lambda x: pm.logp(pm.Normal.dist(0.0, pt.switch(x > 0, 1.0, -1.0)), 0.0),
+    ],
+    ids=["support", "parameter"],
+)
+def test_a_proposal_outside_the_support_is_a_rejection_and_no_divergence(logp):
+    idata = start_with(logp)
+    assert (idata.posterior["x"].values > 0).all()
+    assert (idata.sample_stats["acceptance_rate"].values == 0).any()
+    assert not idata.sample_stats["diverging"].values.any()

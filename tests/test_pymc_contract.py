@@ -1,0 +1,356 @@
+"""What PyMC demands of a step method, on every supported version."""
+
+import copy
+import pickle
+
+import cloudpickle
+import numpy as np
+import pymc as pm
+import pytensor
+import pytest
+from pymc.step_methods.compound import CompoundStep
+
+from pymc_pmala import MALA, MMALA, PMALA, SimplifiedMMALA
+
+Y = np.array([0.3, 1.9, -0.4, 1.1, 0.8])
+
+# One-off steps of tiny models: nothing is gained by compiling them well.
+QUICK = {"mode": "FAST_COMPILE"}
+
+
+def normal_model():
+    with pm.Model() as model:
+        data = pm.Data("data", Y)
+        mu = pm.Normal("mu")
+        sigma = pm.HalfNormal("sigma")
+        pm.Normal("y", mu, sigma, observed=data)
+    return model
+
+
+@pytest.fixture(scope="module")
+def model():
+    return normal_model()
+
+
+@pytest.fixture(scope="module")
+def whole(model):
+    """One step for all variables, with everything that can be learned."""
+    return MALA(model=model)
+
+
+@pytest.fixture(scope="module")
+def compound(model):
+    """Two steps that hold each other's variable fixed."""
+    return CompoundStep([MALA([model["sigma"]], model=model), PMALA([model["mu"]], model=model)])
+
+
+@pytest.fixture(params=["whole", "compound"])
+def step(request):
+    return request.getfixturevalue(request.param)
+
+
+def sample(step, model, **kwargs):
+    options = {"draws": 15, "tune": 15, "chains": 2, "cores": 1, "random_seed": 20140604}
+    quiet = {"progressbar": False, "compute_convergence_checks": False}
+    with model:
+        return pm.sample(step=step, **(options | quiet | kwargs))
+
+
+def draws(idata, group="posterior"):
+    return {name: values.values for name, values in idata[group].data_vars.items()}
+
+
+def assert_same_draws(one, other):
+    assert one.keys() == other.keys()
+    for name in one:
+        np.testing.assert_array_equal(one[name], other[name], err_msg=name)
+
+
+def chain(step, point, n):
+    """Points and statistics of n transitions."""
+    kept = []
+    for _ in range(n):
+        point, stats = step.step(point)
+        kept.append(({k: np.array(v) for k, v in point.items()}, copy.deepcopy(stats)))
+    return kept
+
+
+def seeded(step, seed=1):
+    """The step at the beginning of a chain, as either version of PyMC sets it up."""
+    rng = np.random.default_rng(seed)
+    if hasattr(step, "setup_chain"):
+        step.setup_chain(rng, 10, 10)
+    else:
+        step.set_rng(rng)
+    return step
+
+
+# ---- Choice of variables -------------------------------------------------------------
+
+
+def test_variables_may_be_random_variables_or_value_variables(model):
+    mu, value = model["mu"], model.rvs_to_values[model["mu"]]
+    for listed in ([mu], [value], mu, (mu,)):
+        step = PMALA(listed, metric="identity", model=model, compile_kwargs=QUICK)
+        assert step.vars == [value]
+        assert set(step.shared) == {"sigma_log__"}
+
+
+@pytest.mark.parametrize("method", [MALA, SimplifiedMMALA, MMALA, PMALA])
+def test_without_blocking_each_variable_has_a_step_of_its_own(method, model):
+    for given in ({}, {"vars": None}, {"vars": model.free_RVs}):
+        step = method(**given, blocked=False, metric="identity", model=model, compile_kwargs=QUICK)
+        assert [[v.name for v in one.vars] for one in step.methods] == [["mu"], ["sigma_log__"]]
+        assert all(type(one) is method for one in step.methods)
+    assert draws(sample(step, model))["mu"].shape == (2, 15)
+
+
+def test_nuts_stays_the_default():
+    with pm.Model() as model:
+        pm.Normal("x")
+        idata = pm.sample(
+            3, tune=3, chains=1, cores=1, nuts_sampler="pymc", progressbar=False,
+            compute_convergence_checks=False,
+        )  # fmt: skip
+    assert "tree_depth" in idata.sample_stats
+    x = model.value_vars[0]
+    assert 0 < PMALA.competence(x, True) < pm.NUTS.competence(x, True)
+    assert PMALA.competence(x, False) == 0
+
+
+# ---- Cached geometry ------------------------------------------------------------------
+
+
+def test_geometry_is_never_that_of_other_values_of_the_other_variables(compound, model):
+    """Against the same chain with the cache emptied before every transition."""
+    step, logp = compound.methods[0], model.compile_logp()
+    others = np.random.default_rng(2).normal(size=40)
+
+    def run(forget):
+        point = model.initial_point()
+        seeded(step)
+        for other in others:
+            point["mu"] = np.asarray(other)
+            if forget:
+                step._forget_point()
+            point, [stats] = step.step(point)
+            np.testing.assert_allclose(stats["model_logp"], logp(point), rtol=1e-12)
+            yield float(point["sigma_log__"]), stats["accepted"]
+
+    cached, fresh = list(run(forget=False)), list(run(forget=True))
+    assert cached == fresh
+    assert 0 < sum(accepted for _, accepted in cached) < 40
+
+
+def test_points_overwritten_in_place_are_noticed(whole, compound, model):
+    """PyMC's workers hand in one buffer; a user may write into a draw."""
+    logp = model.compile_logp()
+    for step in (whole, compound.methods[1]):
+        seeded(step)
+        point = {name: np.array(value) for name, value in model.initial_point().items()}
+        for value in (0.0, 0.5, 1.0, 0.0):
+            for name in point:
+                point[name][...] = value
+            new, [stats] = step.step(point)
+            np.testing.assert_allclose(stats["model_logp"], logp(new), rtol=1e-12)
+            for name in step.var_names:
+                new[name][...] = 7.0
+            # What was drawn before is written over: from the same point, the same geometry.
+            again, [stats] = step.step(point)
+            np.testing.assert_allclose(stats["model_logp"], logp(again), rtol=1e-12)
+
+
+def test_the_geometry_of_the_current_point_is_not_computed_twice(whole, model):
+    step, calls = copy.deepcopy(whole), []
+    compiled = step._transition
+
+    def counted(*inputs):
+        calls.append(inputs)
+        return compiled(*inputs)
+
+    step._transition = counted
+    seeded(step)
+    point, _ = step.step(model.initial_point())
+    before = len(calls)
+    chain(step, point, 10)
+    assert len(calls) == before + 10
+
+
+def test_new_data_are_used_between_runs_and_between_transitions(step, model):
+    logp = model.compile_logp()
+    start = model.initial_point()
+    try:
+        first = sample(step, model)
+        with model:
+            pm.set_data({"data": Y + 3.0})
+        second = sample(step, model)
+        assert second.posterior["mu"].values.mean() > first.posterior["mu"].values.mean() + 0.5
+
+        seeded(step)
+        point = chain(step, start, 3)[-1][0]
+        for data in (Y, Y - 1.0, np.append(Y, [0.0, 1.0])):
+            with model:
+                pm.set_data({"data": data})
+            point, stats = step.step(point)
+            np.testing.assert_allclose(stats[-1]["model_logp"], logp(point), rtol=1e-12)
+    finally:
+        with model:
+            pm.set_data({"data": Y})
+    assert_same_draws(draws(sample(step, model)), draws(first))
+
+
+# ---- Chains and processes --------------------------------------------------------------
+
+
+def test_one_instance_keeps_nothing_of_earlier_chains(step, model):
+    first = draws(sample(step, model))
+    sample(step, model, random_seed=5, tune=3)
+    assert_same_draws(draws(sample(step, model)), first)
+    [single] = sample(step, model, chains=1, random_seed=[5]).posterior["mu"].values
+    both = sample(step, model, random_seed=[9, 5]).posterior["mu"].values
+    np.testing.assert_array_equal(both[1], single)
+    assert (both[0] != single).any()
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
+@pytest.mark.parametrize("context", ["fork", "spawn", "forkserver"])
+def test_same_seed_gives_same_draws_on_any_number_of_cores(context, compound, model):
+    parallel = sample(compound, model, cores=2, mp_ctx=context, discard_tuned_samples=False)
+    sequential = sample(compound, model, discard_tuned_samples=False)
+    for group in ("posterior", "warmup_posterior"):
+        assert_same_draws(draws(parallel, group), draws(sequential, group))
+    for name in ("lp", "step_size", "acceptance_rate"):
+        np.testing.assert_array_equal(parallel.sample_stats[name], sequential.sample_stats[name])
+
+
+@pytest.mark.parametrize(
+    "duplicate",
+    [
+        lambda step: pickle.loads(pickle.dumps(step)),
+        lambda step: cloudpickle.loads(cloudpickle.dumps(step)),
+        copy.deepcopy,
+    ],
+    ids=["pickle", "cloudpickle", "deepcopy"],
+)
+@pytest.mark.parametrize("tuned", [False, True], ids=["tuning", "tuned"])
+def test_a_copy_of_a_step_continues_to_the_same_draws(duplicate, tuned, step, model):
+    seeded(step)
+    point = chain(step, model.initial_point(), 8)[-1][0]
+    if tuned:
+        step.stop_tuning()
+    twin = duplicate(step)
+    assert chain(twin, point, 8) == chain(step, point, 8)
+
+
+@pytest.mark.parametrize("tuned", [False, True], ids=["tuning", "tuned"])
+def test_a_sampling_state_continues_to_the_same_draws(tuned, step, model, tmp_path):
+    seeded(step)
+    point = chain(step, model.initial_point(), 8)[-1][0]
+    if tuned:
+        for one in getattr(step, "methods", [step]):
+            one.stop_tuning()
+    (tmp_path / "state").write_bytes(pickle.dumps(step.sampling_state))
+    expected = chain(step, point, 12)
+    # The same instance, which has gone on; one that has seen nothing; one that stands at the
+    # very point but has learned something else.
+    other = copy.deepcopy(step)
+    seeded(other, seed=3)
+    other.step(point)
+    for resumed in (step, seeded(copy.deepcopy(step)), other):
+        resumed.sampling_state = pickle.loads((tmp_path / "state").read_bytes())
+        assert chain(resumed, point, 12) == expected
+
+
+# ---- What pm.sample returns -------------------------------------------------------------
+
+
+def test_sampling_works_without_tuning(step, model):
+    idata = sample(step, model, tune=0)
+    sizes = idata.sample_stats["step_size"].values
+    assert (sizes == sizes[:, :1]).all()
+    assert np.isfinite(sizes).all()
+    assert 0 < idata.sample_stats["accepted"].values.mean() <= 1
+
+
+def test_the_step_size_is_frozen_when_tuning_ends(step, model):
+    idata = sample(step, model, discard_tuned_samples=False)
+    after = idata.sample_stats
+    np.testing.assert_array_equal(after["step_size"], after["step_size_bar"])
+    assert (np.ptp(after["step_size"].values, axis=1) == 0).all()
+    assert (np.ptp(idata["warmup_sample_stats"]["step_size"].values, axis=1) > 0).all()
+
+
+def test_tuning_draws_are_kept_on_request(step, model):
+    kept = sample(step, model, tune=7, discard_tuned_samples=False)
+    assert kept["warmup_posterior"]["mu"].shape == (2, 7)
+    assert kept["warmup_sample_stats"]["lp"].shape[:2] == (2, 7)
+    assert_same_draws(draws(kept), draws(sample(step, model, tune=7)))
+
+
+def test_sample_stats_are_those_that_arviz_users_expect(whole, model):
+    seen = []
+    idata = sample(whole, model, callback=lambda trace, draw: seen.append(draw.point))
+    stats = idata.sample_stats
+    kinds = {name: values.dtype.kind for name, values in stats.data_vars.items()}
+    numbers = ["acceptance_rate", "accepted", "lp", "step_size", "step_size_bar", "log_det_metric"]
+    assert kinds == dict.fromkeys(numbers, "f") | {"diverging": "b", "divergences": "i"}
+    assert all(values.shape == (2, 15) for values in stats.data_vars.values())
+    logp = model.compile_logp()
+    expected = np.reshape([float(logp(point)) for point in seen], (2, 30))[:, 15:]
+    np.testing.assert_allclose(stats["lp"], expected, rtol=1e-12)
+    moved = np.diff(idata.posterior["mu"].values) != 0
+    np.testing.assert_array_equal(stats["accepted"].values[:, 1:], moved)
+    assert ((stats["acceptance_rate"] >= 0) & (stats["acceptance_rate"] <= 1)).all()
+    assert not stats["diverging"].values.any()
+
+
+def test_an_interrupt_keeps_the_draws_made(step, model):
+    def interrupt(trace, draw):
+        if draw.draw_idx == 15 + 5:
+            raise KeyboardInterrupt
+
+    idata = sample(step, model, chains=1, callback=interrupt)
+    complete = draws(sample(step, model, chains=1))
+    assert_same_draws(draws(idata), {name: values[:, :6] for name, values in complete.items()})
+
+
+def test_zarr_traces_hold_the_same_draws(step, model, tmp_path):
+    zarr = pytest.importorskip("zarr")
+    if int(zarr.__version__.split(".")[0]) >= 3:
+        pytest.skip("PyMC's ZarrTrace needs zarr < 3")
+    trace = pm.backends.ZarrTrace(store=zarr.DirectoryStore(str(tmp_path / "trace.zarr")))
+    stored = sample(step, model, trace=trace)
+    assert_same_draws(draws(stored), draws(sample(step, model)))
+    for recorded in trace.root["_sampling_state"]["sampling_state"]:
+        assert type(recorded) is type(step.sampling_state)
+
+
+def test_float32_models_stay_float32():
+    with pytensor.config.change_flags(floatX="float32"):
+        with pm.Model() as model:
+            mu = pm.Normal("mu", initval=0.1)
+            sigma = pm.HalfNormal("sigma")
+            pm.Normal("y", mu, sigma, observed=Y.astype("float32"))
+            logp = model.compile_logp()
+            step = CompoundStep([MALA([sigma]), PMALA([mu])])
+        seen = []
+        idata = sample(step, model, callback=lambda trace, draw: seen.append(draw.point))
+        for name in ("mu", "sigma"):
+            assert idata.posterior[name].dtype == np.float32
+        for one in step.methods:
+            assert all(value.dtype == np.float32 for value in one._state)
+        assert {value.dtype for point in seen for value in point.values()} == {np.dtype("float32")}
+        expected = np.reshape([float(logp(point)) for point in seen], (2, 30))[:, 15:]
+        np.testing.assert_allclose(idata.sample_stats["lp"].values[..., -1], expected, rtol=1e-5)
+        # A double is no reason to fail under trust_input.
+        point, _ = step.methods[1].step(seen[0] | {"mu": np.asarray(0.1)})
+        assert point["mu"].dtype == np.float32
+
+
+def test_a_given_step_size_is_kept_if_it_is_not_to_be_adapted(model):
+    step = PMALA(
+        model=model, metric="identity", integrator="euler", step_size=0.3, adapt_step_size=False,
+        compile_kwargs=QUICK,
+    )  # fmt: skip
+    sizes = sample(step, model, discard_tuned_samples=False)["warmup_sample_stats"]["step_size"]
+    np.testing.assert_allclose(sizes, 0.3, rtol=1e-12)
