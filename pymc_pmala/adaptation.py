@@ -1,6 +1,7 @@
 """What is learned while a chain tunes, and frozen afterwards: step size, preconditioner."""
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from pymc.step_methods.state import DataClassState, WithSamplingState, dataclass_state
@@ -82,7 +83,7 @@ class StepSizeAdaptation(WithSamplingState):
 
 @dataclass_state
 class MetricAverageState(DataClassState):
-    mean: np.ndarray
+    mean: list[np.ndarray]
     count: int
 
 
@@ -91,18 +92,16 @@ class MetricAverage(WithSamplingState):
 
     _state_class = MetricAverageState
 
-    def __init__(self, dimension: int):
-        self._dimension = dimension
-        self.restart()
-
-    def restart(self) -> None:
-        """Forget everything."""
-        self.mean = np.zeros((self._dimension, self._dimension))
+    def __init__(self) -> None:
+        self.mean: list[np.ndarray] = []
         self.count = 0
 
-    def update(self, metric: np.ndarray) -> None:
-        """Take in the metric at one more point; one that is not finite is passed over."""
-        if not np.all(np.isfinite(metric)):
+    def update(self, pieces: Sequence[np.ndarray]) -> None:
+        """Take in the metric's parts at one more point; what is not finite is passed over."""
+        if not all(np.all(np.isfinite(piece)) for piece in pieces):
             return
         self.count += 1
-        self.mean = self.mean + (2.0 / (self.count + 1)) * (metric - self.mean)
+        weight = 2.0 / (self.count + 1)
+        if self.count == 1:
+            self.mean = [piece.copy() for piece in pieces]
+        self.mean = [m + weight * (p - m) for m, p in zip(self.mean, pieces, strict=True)]

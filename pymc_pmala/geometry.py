@@ -16,6 +16,7 @@ from pytensor.graph.basic import Variable
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_pmala.differentiation import gradient
+from pymc_pmala.factorization import Dense, Factorization
 from pymc_pmala.information import RaveledModel, ravel_model
 from pymc_pmala.metrics import ConstantMetric, Metric, MetricChoice, build_metric
 
@@ -25,6 +26,8 @@ __all__ = [
     "continuous_value_vars",
     "geometry_function",
     "local_geometry",
+    "metric_factor",
+    "metric_pieces",
     "symbolic_geometry",
 ]
 
@@ -65,14 +68,17 @@ class SymbolicGeometry(NamedTuple):
         Log-density.
     force : TensorVariable
         The covector f whose drift is A f: the gradient, plus what the method adds to it.
-    cholesky : TensorVariable or None
-        Lower Cholesky factor of the metric; None if the caller supplies a constant one.
+    factor : list of TensorVariable or None
+        Triangular factor of the metric; None if the caller supplies a constant one.
+    factorization : Factorization
+        What the factor's parts mean.
     """
 
     x: TensorVariable
     logp: TensorVariable
     force: TensorVariable
-    cholesky: TensorVariable | None
+    factor: list[TensorVariable] | None
+    factorization: Factorization
 
 
 def continuous_value_vars(
@@ -97,7 +103,9 @@ def continuous_value_vars(
     return value_vars
 
 
-def symbolic_geometry(raveled: RaveledModel, metric: Metric, drift: str) -> SymbolicGeometry:
+def symbolic_geometry(
+    raveled: RaveledModel, metric: Metric, factorization: Factorization, drift: str
+) -> SymbolicGeometry:
     r"""Log-density, force and metric factor at x.
 
     With :math:`v_i = \sum_{jk} \partial_j G_{ik} A_{jk}`, so that
@@ -114,23 +122,28 @@ def symbolic_geometry(raveled: RaveledModel, metric: Metric, drift: str) -> Symb
     x, logp = raveled.x, raveled.logp
     force = gradient(logp, x)
     if isinstance(metric, ConstantMetric):
-        return SymbolicGeometry(x, logp, force, None)
-    cholesky = pt.linalg.cholesky(metric.matrix(), lower=True)
+        return SymbolicGeometry(x, logp, force, None, factorization)
+    factor = metric_factor(metric, factorization)
     if drift != "gradient":
-        rows = inverse_factor(cholesky)
+        rows = factorization.rows(factor)
         divergence = metric.divergence(rows)
-        if drift == "gamma":
-            force = force - divergence
-        else:
-            force = force - 2.0 * divergence + metric.log_det_gradient(rows)
-    return SymbolicGeometry(x, logp, force, cholesky)
+        slope = metric.log_det_gradient(rows) if drift == "omega" else None
+        if divergence is not None:
+            force = force - (divergence if drift == "gamma" else 2.0 * divergence)
+        if slope is not None:
+            force = force + slope
+    return SymbolicGeometry(x, logp, force, factor, factorization)
 
 
-def inverse_factor(cholesky: TensorVariable) -> TensorVariable:
-    """L⁻¹, whose rows l_r satisfy G⁻¹ = Σ_r l_r l_rᵀ."""
-    return pt.linalg.solve_triangular(
-        cholesky, pt.eye(cholesky.shape[0]), lower=True, check_finite=False
-    )
+def metric_factor(metric: Metric, factorization: Factorization) -> list[TensorVariable]:
+    """The parts of the triangular factor of G(x)."""
+    return factorization.factor(metric_pieces(metric, factorization))
+
+
+def metric_pieces(metric: Metric, factorization: Factorization) -> list[TensorVariable]:
+    """The parts of G(x) that are not zero by the model's structure."""
+    seeds = pt.constant(factorization.seeds.astype(metric.x.dtype))
+    return factorization.pieces(metric.products(seeds))
 
 
 def local_geometry(
@@ -184,7 +197,8 @@ def geometry_function(
     chosen = build_metric(metric, model, raveled)
     x, logp = raveled.x, raveled.logp
     matrix = chosen.matrix()
-    rows = inverse_factor(pt.linalg.cholesky(matrix, lower=True))
+    dense = Dense(x.type.shape[0])
+    rows = dense.rows(dense.factor([matrix]))
     divergence, log_det_gradient = chosen.divergence(rows), chosen.log_det_gradient(rows)
     zero = pt.zeros_like(x)
     outputs = [

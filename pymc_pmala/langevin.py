@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pymc as pm
-from pymc.blocking import RaveledVars, StatsType
+from pymc.blocking import DictToArrayBijection, RaveledVars, StatsType
 from pymc.exceptions import SamplingError
 from pymc.pytensorf import compile as pymc_compile
-from pymc.pytensorf import join_nonshared_inputs, make_shared_replacements
+from pymc.pytensorf import make_shared_replacements
 from pymc.step_methods.arraystep import ArrayStepShared
 from pymc.step_methods.compound import Competence, StepMethodState
 from pymc.step_methods.state import WithSamplingState, dataclass_state
@@ -19,7 +19,6 @@ from pymc.vartypes import continuous_types
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.gradient import NullTypeGradError
 from pytensor.graph.basic import Variable
-from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import graph_inputs
 from rich.progress import TextColumn
 from rich.table import Column
@@ -32,10 +31,12 @@ from pymc_pmala.arguments import (
     constant_factor,
     without_gradient,
 )
+from pymc_pmala.factorization import Factorization
 from pymc_pmala.geometry import continuous_value_vars, symbolic_geometry
 from pymc_pmala.information import RaveledModel, ravel_model
 from pymc_pmala.metrics import ConstantMetric, Metric, MetricChoice, build_metric
 from pymc_pmala.proposal import INTEGRATORS, State, transition_graph
+from pymc_pmala.structure import find_factorization
 
 __all__ = ["Langevin", "LangevinState"]
 
@@ -151,15 +152,15 @@ class Langevin(ArrayStepShared):
         compile_kwargs: dict[str, Any],
     ) -> None:
         raveled = ravel_model(model, self.vars, point, shared)
-        if shared:
-            raveled = raveled._replace(logp=_whole_logp(model, raveled, self.vars, point, shared))
         self._dimension = sum(point[v.name].size for v in self.vars)
         self._dtype = raveled.x.dtype
         try:
             metric = self._build_metric(model, raveled, compile_kwargs)
             if callable(self.metric):
                 check_shape(metric.matrix(), self._dimension)
-            geometry = symbolic_geometry(raveled, metric, self.drift)
+            start = DictToArrayBijection.map({v.name: point[v.name] for v in self.vars}).data
+            self._factorization = self._find_factorization(metric, start)
+            geometry = symbolic_geometry(raveled, metric, self._factorization, self.drift)
         except (NotImplementedError, NullTypeGradError) as error:
             names = without_gradient(model, self.vars)
             if not names:
@@ -171,10 +172,9 @@ class Langevin(ArrayStepShared):
                 "`step=[PMALA([a, b]), pm.Slice([c])]`."
             ) from error
         # None where the metric varies and every point brings its own.
-        self.cholesky: np.ndarray | None = None
+        self.factor: tuple[np.ndarray, ...] | None = None
         if isinstance(metric, ConstantMetric):
-            factor = constant_factor(metric.matrix().eval(), self._dimension)
-            self.cholesky = factor.astype(self._dtype)
+            self.factor = self._constant_factor(metric)
         inputs, outputs = transition_graph(geometry)
         with model:
             self._transition = pymc_compile(inputs, outputs, **compile_kwargs)
@@ -188,6 +188,13 @@ class Langevin(ArrayStepShared):
         self, model: pm.Model, raveled: RaveledModel, compile_kwargs: dict[str, Any]
     ) -> Metric:
         return build_metric(self.metric, model, raveled)
+
+    def _find_factorization(self, metric: Metric, start: np.ndarray) -> Factorization:
+        return find_factorization(metric, start)
+
+    def _constant_factor(self, metric: Metric) -> tuple[np.ndarray, ...]:
+        factor = constant_factor(metric.matrix().eval(), self._dimension)
+        return (factor.astype(self._dtype),)
 
     # ---- The chain -------------------------------------------------------------------
 
@@ -238,11 +245,12 @@ class Langevin(ArrayStepShared):
         self, state: State, noise: np.ndarray, scales: tuple[np.ndarray, ...]
     ) -> tuple[State, float, float]:
         """One compiled transition: the proposal, its log |G| and the log acceptance ratio."""
-        outputs = self._transition(*state, noise, *scales)
-        if self.cholesky is not None:
-            outputs.insert(3, state.cholesky)
-        *new, log_det, log_acceptance = outputs
-        return State(*new), float(log_det), float(log_acceptance)
+        x, logp, force, factor = state
+        log_acceptance, log_det, x, logp, force, *new_factor = self._transition(
+            noise, *scales, x, logp, force, *factor
+        )
+        proposed = State(x, logp, force, tuple(new_factor) or factor)
+        return proposed, float(log_det), float(log_acceptance)
 
     def _state_at(self, x: np.ndarray) -> State:
         """The geometry at a point; the one kept from the last step, if nothing has changed."""
@@ -258,10 +266,10 @@ class Langevin(ArrayStepShared):
         ):
             return self._state
         zero = np.zeros_like(x)
-        cholesky = self.cholesky
-        if cholesky is None:
-            cholesky = np.eye(self._dimension, dtype=self._dtype)
-        nowhere = State(x.copy(), np.zeros((), dtype=self._dtype), zero, cholesky)
+        factor = self.factor
+        if factor is None:
+            factor = tuple(part.astype(self._dtype) for part in self._factorization.identity())
+        nowhere = State(x.copy(), np.zeros((), dtype=self._dtype), zero, factor)
         state, log_det, _ = self._call(nowhere, zero, (nowhere.logp, nowhere.logp))
         self._check(state)
         self._keep(state, log_det)
@@ -275,7 +283,7 @@ class Langevin(ArrayStepShared):
         found = None
         if not np.isfinite(state.logp):
             found = f"the log-density is {state.logp}"
-        elif not np.all(np.isfinite(state.cholesky)):
+        elif not all(np.all(np.isfinite(part)) for part in state.factor):
             found = "the metric is not finite or not positive definite"
         elif not np.all(np.isfinite(state.force)):
             found = "the gradient of the log-density, or the drift, is not finite"
@@ -377,17 +385,3 @@ class Langevin(ArrayStepShared):
             return {name: stats[name] for name in names} | {"failing": stats["divergences"] > 0}
 
         return (update,)
-
-
-def _whole_logp(
-    model: pm.Model,
-    raveled: RaveledModel,
-    value_vars: Sequence[Variable],
-    point: dict[str, np.ndarray],
-    shared: dict[Variable, SharedVariable],
-) -> Variable:
-    """The model's log-density, with the factors that do not depend on x: ``lp`` reports it."""
-    [logp], x = join_nonshared_inputs(
-        point=point, outputs=[model.logp()], inputs=list(value_vars), shared_inputs=shared
-    )
-    return graph_replace(logp, {x: raveled.x}, strict=False)

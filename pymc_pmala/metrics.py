@@ -1,4 +1,4 @@
-"""Metrics G(x): their matrix and the contractions of their derivative, as expressions.
+"""Metrics G(x): their products and the contractions of their derivative, as expressions.
 
 The derivative of G enters the samplers only through two contractions with A = G⁻¹. With
 :math:`A = \\sum_r l_r l_r^T` they need no derivative tensor:
@@ -40,11 +40,17 @@ __all__ = [
 
 
 class Metric(ABC):
-    """A positive-definite matrix G at every point, in symbolic form."""
+    """A positive-definite matrix G at every point x, in symbolic form."""
 
-    @abstractmethod
+    x: TensorVariable
+
     def matrix(self) -> TensorVariable:
         """G(x), d × d."""
+        return self.products(_identity(self.x))
+
+    @abstractmethod
+    def products(self, seeds: TensorVariable) -> TensorVariable:
+        """The products G(x) u with the rows u of ``seeds``, as rows."""
 
     @abstractmethod
     def divergence(self, rows: TensorVariable) -> TensorVariable | None:
@@ -58,12 +64,17 @@ class Metric(ABC):
 class ConstantMetric(Metric):
     """The same matrix everywhere."""
 
-    def __init__(self, matrix: TensorVariable):
+    def __init__(self, x: TensorVariable, matrix: TensorVariable):
+        self.x = x
         self._matrix = matrix
 
     def matrix(self) -> TensorVariable:
         """G."""
         return self._matrix
+
+    def products(self, seeds: TensorVariable) -> TensorVariable:
+        """Rows G u."""
+        return seeds @ self._matrix
 
     def divergence(self, rows: TensorVariable) -> None:
         """Zero."""
@@ -84,6 +95,10 @@ class ExpressionMetric(Metric):
     def matrix(self) -> TensorVariable:
         """G(x)."""
         return self._matrix
+
+    def products(self, seeds: TensorVariable) -> TensorVariable:
+        """Rows G(x) u."""
+        return seeds @ self._matrix
 
     def divergence(self, rows: TensorVariable) -> TensorVariable | None:
         """Σ_r d/dε G(x + εl_r) l_r by forward mode."""
@@ -133,12 +148,12 @@ class FisherMetric(Metric):
                 self.tangents.append(tangent)
                 self.cotangents.append(cotangent)
 
-    def matrix(self) -> TensorVariable:
-        """Σ_f J_fᵀ K_f J_f."""
+    def products(self, seeds: TensorVariable) -> TensorVariable:
+        """Rows Σ_f J_fᵀ K_f J_f u."""
         cost = _inner(self.coordinates, self.cotangents)
         product = gradient(cost, self.x, consider_constant=self.cotangents)
-        [matrix] = batch([product], {self.direction: _identity(self.x)})
-        return matrix
+        [products] = batch([product], {self.direction: seeds})
+        return products
 
     def divergence(self, rows: TensorVariable) -> TensorVariable | None:
         """Contraction v, by the product rule for Jᵀ (K J l_r).
@@ -198,9 +213,10 @@ class SoftAbsMetric(Metric):
         [hessian] = batch([self.product], {first: _identity(x)})
         self.eigenvalues, self.vectors = pt.linalg.eigh(-0.5 * (hessian + hessian.T))
 
-    def matrix(self) -> TensorVariable:
-        """Q f(Λ) Qᵀ."""
-        return (self.vectors * softabs(self.eigenvalues, self.floor)) @ self.vectors.T
+    def products(self, seeds: TensorVariable) -> TensorVariable:
+        """Rows Q f(Λ) Qᵀ u."""
+        scaled = (seeds @ self.vectors) * softabs(self.eigenvalues, self.floor)
+        return scaled @ self.vectors.T
 
     def divergence(self, rows: TensorVariable) -> TensorVariable | None:
         """Q Σ_b R_ab (Qᵀ M_b)_a."""
@@ -231,11 +247,12 @@ class SumMetric(Metric):
     """The sum of metrics: their matrices and their contractions add up."""
 
     def __init__(self, terms: Sequence[Metric]):
+        self.x = terms[0].x
         self.terms = terms
 
-    def matrix(self) -> TensorVariable:
-        """Sum of the terms' matrices."""
-        return pt.add(*[term.matrix() for term in self.terms])
+    def products(self, seeds: TensorVariable) -> TensorVariable:
+        """Sum of the terms' products."""
+        return pt.add(*[term.products(seeds) for term in self.terms])
 
     def divergence(self, rows: TensorVariable) -> TensorVariable | None:
         """Sum of the terms' contractions."""
@@ -255,13 +272,15 @@ class FlooredMetric(Metric):
     """
 
     def __init__(self, metric: Metric):
+        self.x = metric.x
         self.metric = metric
 
-    def matrix(self) -> TensorVariable:
-        """G + δ diag(G_ii + 1)."""
-        matrix = self.metric.matrix()
-        delta = 4096 * np.finfo(matrix.dtype).eps
-        return matrix + delta * pt.diag(pt.diagonal(matrix) + 1.0)
+    def products(self, seeds: TensorVariable) -> TensorVariable:
+        """Rows of G + δ diag(G_ii + 1), for seeds that single out every element."""
+        products = self.metric.products(seeds)
+        delta = 4096 * np.finfo(products.dtype).eps
+        diagonal = (seeds * products).sum(axis=0)
+        return products + delta * seeds * (diagonal + 1.0)
 
     def divergence(self, rows: TensorVariable) -> TensorVariable | None:
         """The metric's own."""
@@ -304,14 +323,14 @@ def build_metric(choice: MetricChoice, model: pm.Model, raveled: RaveledModel) -
         if choice == "softabs":
             return SoftAbsMetric(x, raveled.logp, SOFTABS_FLOOR)
         if choice == "identity":
-            return ConstantMetric(_identity(x))
+            return ConstantMetric(x, _identity(x))
         raise ValueError(
             f"Unknown metric {choice!r}. Choose 'fisher', 'softabs', 'identity', "
             "a positive-definite array, or a function `metric(model, x)`."
         )
     if callable(choice):
         return ExpressionMetric(x, pt.as_tensor_variable(choice(model, x)))
-    return ConstantMetric(pt.as_tensor_variable(np.asarray(choice)))
+    return ConstantMetric(x, pt.as_tensor_variable(np.asarray(choice)))
 
 
 def fisher_metric(raveled: RaveledModel) -> Metric:

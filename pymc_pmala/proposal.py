@@ -16,7 +16,6 @@ import numpy as np
 import pytensor.tensor as pt
 from pytensor.graph.basic import Variable
 from pytensor.graph.replace import graph_replace
-from pytensor.tensor.variable import TensorVariable
 
 from pymc_pmala.geometry import SymbolicGeometry
 
@@ -61,8 +60,9 @@ def exponential(step_size: float) -> Scales:
 
 INTEGRATORS = {
     "euler": Integrator(euler, largest_step=100.0),
-    # ρ = 0.02: independent draws, if the target allows them.
-    "exponential": Integrator(exponential, largest_step=-2.0 * math.log(0.02)),
+    # ρ = 0.1: nearly independent draws, if the target allows them. With less memory still,
+    # chains stick where the proposal's tails are lighter than the target's.
+    "exponential": Integrator(exponential, largest_step=-2.0 * math.log(0.1)),
 }
 
 
@@ -77,14 +77,14 @@ class State(NamedTuple):
         Log-density, a scalar.
     force : ndarray
         f, whose drift is A f.
-    cholesky : ndarray
-        Lower Cholesky factor L of the metric G = LLᵀ.
+    factor : tuple of ndarray
+        The parts of the triangular factor L of the metric G = LLᵀ.
     """
 
     x: np.ndarray
     logp: np.ndarray
     force: np.ndarray
-    cholesky: np.ndarray
+    factor: tuple[np.ndarray, ...]
 
 
 def transition_graph(geometry: SymbolicGeometry) -> tuple[list[Variable], list[Variable]]:
@@ -98,53 +98,42 @@ def transition_graph(geometry: SymbolicGeometry) -> tuple[list[Variable], list[V
     Returns
     -------
     inputs : list of Variable
-        x, logp, force, cholesky of the current point; z, a and s.
+        z, a, s; then x, logp, force and the factor's parts at the current point.
     outputs : list of Variable
-        x', logp', force', cholesky' and log |G'| of the proposal, log acceptance ratio.
+        Log acceptance ratio and log |G'|; then x', logp', force' and, unless it is
+        constant, the factor's parts at the proposal.
         With a = s = 0 the proposal is the current point: that is how a chain starts.
     """
+    factorization = geometry.factorization
     x = geometry.x.type("current")
     logp = geometry.logp.type("current_logp")
     force = x.type("current_force")
-    cholesky = pt.tensor("current_cholesky", dtype=x.dtype, shape=(x.type.shape[0],) * 2)
+    factor = [
+        pt.tensor(f"current_factor_{i}", dtype=x.dtype, shape=part.shape)
+        for i, part in enumerate(factorization.identity())
+    ]
     noise = x.type("z")
     drift_scale, noise_scale = (pt.scalar(name, dtype=x.dtype) for name in "as")
 
-    whitened = drift_scale * _solve(cholesky, force) + noise_scale * noise
-    proposal = x + _solve(cholesky, whitened, transposed=True)
-    evaluated = [geometry.logp, geometry.force, *([] if geometry.cholesky is None else [geometry.cholesky])]
-    new_logp, new_force, *rest = graph_replace(evaluated, {geometry.x: proposal}, strict=False)
-    new_cholesky = rest[0] if rest else cholesky
-
-    backward = new_cholesky.T @ (x - proposal) - drift_scale * _solve(new_cholesky, new_force)
-    new_half_log_det = _half_log_det(new_cholesky)
+    whitened = drift_scale * factorization.solve(factor, force) + noise_scale * noise
+    proposal = x + factorization.solve_transposed(factor, whitened)
+    evaluated = [geometry.logp, geometry.force, *(geometry.factor or [])]
+    new_logp, new_force, *new_factor = graph_replace(
+        evaluated, {geometry.x: proposal}, strict=False
+    )
+    there = new_factor or factor
+    backward = factorization.multiply_transposed(
+        there, x - proposal
+    ) - drift_scale * factorization.solve(there, new_force)
+    half_log_det = factorization.half_log_det(there)
     log_acceptance = (
         new_logp
         - logp
-        + new_half_log_det
-        - _half_log_det(cholesky)
+        + half_log_det
+        - factorization.half_log_det(factor)
         + 0.5 * (noise @ noise)
         - 0.5 * (backward @ backward) / noise_scale**2
     )
-    inputs = [x, logp, force, cholesky, noise, drift_scale, noise_scale]
-    outputs = [
-        proposal,
-        new_logp,
-        new_force,
-        *([new_cholesky] if rest else []),
-        2.0 * new_half_log_det,
-        log_acceptance,
-    ]
+    inputs = [noise, drift_scale, noise_scale, x, logp, force, *factor]
+    outputs = [log_acceptance, 2.0 * half_log_det, proposal, new_logp, new_force, *new_factor]
     return inputs, outputs
-
-
-def _solve(
-    cholesky: TensorVariable, b: TensorVariable, transposed: bool = False
-) -> TensorVariable:
-    return pt.linalg.solve_triangular(
-        cholesky, b, lower=True, trans="T" if transposed else 0, b_ndim=1, check_finite=False
-    )
-
-
-def _half_log_det(cholesky: TensorVariable) -> TensorVariable:
-    return pt.log(pt.diagonal(cholesky)).sum()

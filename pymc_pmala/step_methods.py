@@ -8,10 +8,12 @@ import pymc as pm
 from pymc.pytensorf import compile as pymc_compile
 from pymc.step_methods.state import dataclass_state
 from pymc.util import RandomGenerator
+from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Variable
 
 from pymc_pmala.adaptation import MetricAverage, MetricAverageState
-from pymc_pmala.arguments import cholesky_factor
+from pymc_pmala.factorization import Factorization
+from pymc_pmala.geometry import metric_pieces
 from pymc_pmala.information import RaveledModel
 from pymc_pmala.langevin import Langevin, LangevinState
 from pymc_pmala.metrics import Metric, build_metric
@@ -130,7 +132,7 @@ class SimplifiedMMALA(Langevin):
 class MALAState(LangevinState):
     """With the preconditioner that tuning has learned so far."""
 
-    cholesky: np.ndarray
+    factor: tuple[np.ndarray, ...]
     metric_average: MetricAverageState
 
 
@@ -197,24 +199,51 @@ compile_kwargs, rng, blocked
             blocked=blocked,
         )
 
+    def _compile(
+        self,
+        model: pm.Model,
+        point: dict[str, np.ndarray],
+        shared: dict[Variable, SharedVariable],
+        compile_kwargs: dict[str, Any],
+    ) -> None:
+        self._learned: Metric | None = None
+        super()._compile(model, point, shared, compile_kwargs)
+        if self._learned is None:
+            return
+        pieces = metric_pieces(self._learned, self._factorization)
+        inputs = [piece.type() for piece in pieces]
+        factor = self._factorization.factor(inputs)
+        log_det = 2.0 * self._factorization.half_log_det(factor)
+        with model:
+            self._pieces = pymc_compile([self._learned.x], pieces, **compile_kwargs)
+            self._factorise = pymc_compile(inputs, [log_det, *factor], **compile_kwargs)
+        self._pieces.trust_input = self._factorise.trust_input = True
+        # Only whether there was one is of interest from here on.
+        self._learned = None
+
     def _build_metric(
         self, model: pm.Model, raveled: RaveledModel, compile_kwargs: dict[str, Any]
     ) -> Metric:
-        self._fisher: Any = None
-        if not (isinstance(self.metric, str) and self.metric == "adapt"):
+        self._adapts = isinstance(self.metric, str) and self.metric == "adapt"
+        if not self._adapts:
             return super()._build_metric(model, raveled, compile_kwargs)
-        fisher = build_metric("fisher", model, raveled).matrix()
-        with model:
-            self._fisher = pymc_compile([raveled.x], fisher, **compile_kwargs)
-        self._fisher.trust_input = True
+        self._learned = build_metric("fisher", model, raveled)
         return build_metric("identity", model, raveled)
+
+    def _find_factorization(self, metric: Metric, start: np.ndarray) -> Factorization:
+        return super()._find_factorization(self._learned or metric, start)
+
+    def _constant_factor(self, metric: Metric) -> tuple[np.ndarray, ...]:
+        if not self._adapts:
+            return super()._constant_factor(metric)
+        return tuple(part.astype(self._dtype) for part in self._factorization.identity())
 
     def reset_tuning(self) -> None:
         """Forget what earlier chains have learned."""
         super().reset_tuning()
-        self.metric_average = MetricAverage(self._dimension)
-        if self._fisher is not None:
-            self.cholesky = np.eye(self._dimension, dtype=self._dtype)
+        self.metric_average = MetricAverage()
+        if self._adapts:
+            self.factor = tuple(p.astype(self._dtype) for p in self._factorization.identity())
 
     def _state_at(self, x: np.ndarray) -> State:
         state = super()._state_at(x)
@@ -228,12 +257,12 @@ compile_kwargs, rng, blocked
 
     def _learn_metric(self) -> None:
         """Take in the information at the current point, and precondition with the mean."""
-        if self._fisher is None or self._state is None:
+        if not self._adapts or self._state is None:
             return
-        self.metric_average.update(self._fisher(self._state.x))
-        factor = cholesky_factor(self.metric_average.mean)
-        if factor is None:
+        self.metric_average.update(self._pieces(self._state.x))
+        log_det, *factor = self._factorise(*self.metric_average.mean)
+        if not np.isfinite(log_det):
             return
-        self.cholesky = factor.astype(self._dtype)
-        self._state = self._state._replace(cholesky=self.cholesky)
-        self._log_det = 2.0 * float(np.log(np.diagonal(factor)).sum())
+        self.factor = tuple(factor)
+        self._state = self._state._replace(factor=self.factor)
+        self._log_det = float(log_det)

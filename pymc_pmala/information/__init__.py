@@ -8,6 +8,7 @@ from pymc_pmala.information.registry import (
     NoInformation,
     QuadraticForm,
     factor_information,
+    information_path,
     register_information,
 )
 
@@ -20,6 +21,7 @@ __all__ = [
     "continuous",
     "discrete",
     "factor_information",
+    "information_path",
     "mixtures",
     "multivariate",
     "ravel_model",

@@ -26,7 +26,13 @@ from pymc_pmala.information.registry import (
     NoInformation,
     register_information,
 )
-from pymc_pmala.information.truncation import NON_ZERO, constant_number, part_information
+from pymc_pmala.information.truncation import (
+    NON_ZERO,
+    at_least,
+    at_most,
+    constant_number,
+    part_information,
+)
 
 
 @register_information(MixtureRV)
@@ -205,7 +211,7 @@ def _zero_inflated(part: Factor, log_psi_odds: TensorVariable) -> list[Informati
     non_zero = NON_ZERO[type(part.op)](part)
     log_rate = non_zero.log_rate
     # 1 − p₀ = 1 − exp(−L) is L to full precision where L is small, and 1 where it is large.
-    bounded = pt.clip(log_rate, -35.0, 5.0)
+    bounded = at_least(at_most(log_rate, 5.0), -35.0)
     log_complement = pt.switch(
         log_rate < -35.0, log_rate, pt.log(-pt.expm1(-pt.exp(bounded)))
     )

@@ -22,6 +22,7 @@ __all__ = [
     "NoInformation",
     "QuadraticForm",
     "factor_information",
+    "information_path",
     "register_information",
 ]
 
@@ -213,3 +214,8 @@ def factor_information(factor: Factor) -> list[QuadraticForm]:
             "for instance `metric='identity'`."
         )
     return [QuadraticForm(information, factor) for information in rule(factor)]
+
+
+def information_path(factor: Factor) -> str:
+    """What kind of information the rule of a factor's distribution gives."""
+    return getattr(_rule(factor.op), "path", "closed form")

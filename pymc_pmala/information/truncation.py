@@ -27,7 +27,14 @@ from pymc_pmala.information.registry import (
 )
 from pymc_pmala.information.special import _polynomial, negative_binomial_dispersion
 
-__all__ = ["NON_ZERO", "NonZero", "constant_number", "part_information"]
+__all__ = [
+    "NON_ZERO",
+    "NonZero",
+    "at_least",
+    "at_most",
+    "constant_number",
+    "part_information",
+]
 
 
 @register_information(CensoredRV)
@@ -119,10 +126,10 @@ def _is_untransformed(factor: Factor) -> bool:
 
 def _mills_excess(a: TensorVariable) -> tuple[TensorVariable, TensorVariable]:
     """λ − a and 1 − λ(λ − a), with λ(a) = φ(a)/(1 − Φ(a)); asymptotic series above a = 25."""
-    middle = pt.clip(a, -25.0, 25.0)
+    middle = at_least(at_most(a, 25.0), -25.0)
     mills = np.sqrt(2 / np.pi) / pt.erfcx(middle / np.sqrt(2))
-    low = pt.minimum(a, 25.0)
-    y = 1.0 / pt.maximum(a, 25.0)
+    low = at_most(a, 25.0)
+    y = 1.0 / at_least(a, 25.0)
     excess = y * _polynomial((1, -2, 10, -74, 706, -8162, 110410), y**2)
     variance = y**2 * _polynomial((1, -6, 50, -518, 6354, -89782, 1435330), y**2)
     return (
@@ -194,7 +201,7 @@ def _negative_binomial(factor: Factor) -> NonZero:
     slope = -g * (1.0 - f) / mean
     about_mean = (1.0 - g) * mean * scale
     dispersion = scale * (negative_binomial_dispersion(n, log_ratio) / rate - g**2 * (1.0 - f))
-    orthogonal = pt.maximum(dispersion - about_mean * slope**2, 0.0)
+    orthogonal = at_least(dispersion - about_mean * slope**2, 0.0)
     cross = about_mean * slope
     weight = ((about_mean, cross), (cross, orthogonal + cross * slope))
     return NonZero(log_n + log(one), [Information((log_n + log_ratio, log_n), weight)])
@@ -212,20 +219,34 @@ _SERIES_BELOW = 0.3
 
 def _h(x: TensorVariable) -> TensorVariable:
     """x/(eˣ − 1)."""
-    x = pt.maximum(x, _SERIES_BELOW)
+    x = at_least(x, _SERIES_BELOW)
     return x * pt.exp(-x) / -pt.expm1(-x)
 
 
 def _f(x: TensorVariable) -> TensorVariable:
     """1 − x/(eˣ − 1), which is x/2 near zero."""
-    low = pt.minimum(x, _SERIES_BELOW)
+    low = at_most(x, _SERIES_BELOW)
     even = _polynomial((1 / 12, -1 / 720, 1 / 30240, -1 / 1209600, 1 / 47900160), low**2)
     return pt.switch(x < _SERIES_BELOW, 0.5 * low - low**2 * even, 1.0 - _h(x))
 
 
 def _g(x: TensorVariable) -> TensorVariable:
     """1 − (1 − e⁻ˣ)/x, which is x/2 near zero."""
-    low, high = pt.minimum(x, _SERIES_BELOW), pt.maximum(x, _SERIES_BELOW)
+    low, high = at_most(x, _SERIES_BELOW), at_least(x, _SERIES_BELOW)
     terms = np.cumprod([0.5, *(-1.0 / k for k in range(3, 12))])
     series = low * _polynomial(list(terms), low)
     return pt.switch(x < _SERIES_BELOW, series, 1.0 + pt.expm1(-high) / high)
+
+
+def at_least(x: TensorVariable, bound: float) -> TensorVariable:
+    """The larger of two numbers.
+
+    The derivative of ``pt.maximum`` is a product with a boolean, at which pytensor's
+    rewrites stumble: they log an error for every such product.
+    """
+    return pt.switch(x < bound, bound, x)
+
+
+def at_most(x: TensorVariable, bound: float) -> TensorVariable:
+    """The smaller of two numbers; as for `at_least`."""
+    return pt.switch(x > bound, bound, x)
