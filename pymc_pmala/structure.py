@@ -9,7 +9,7 @@ from pytensor.compile.mode import Mode
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import connected_components
 
-from pymc_pmala.differentiation import batch
+from pymc_pmala.differentiation import batch, pushforward
 from pymc_pmala.factorization import Arrow, Dense, Factorization
 from pymc_pmala.metrics import FisherMetric, FlooredMetric, Metric, SumMetric
 
@@ -48,25 +48,40 @@ def _fisher_part(metric: Metric) -> FisherMetric | None:
 
 
 def _coupling(metric: FisherMetric, point: np.ndarray) -> np.ndarray:
-    """Boolean d × d matrix: which pairs of parameters share an element of the information."""
-    identity = pt.constant(np.eye(len(point), dtype=metric.x.dtype))
-    flat = batch([t.ravel() for t in metric.tangents], {metric.direction: identity})
-    coupled = batch([c.ravel() for c in metric.cotangents], {metric.direction: identity})
+    """Boolean d × d matrix: which pairs of parameters meet in an element of the information.
+
+    Either in its coordinates, or in its weight: the blocks of an arrow must not see each
+    other in the derivative of the metric either.
+    """
+    dimension, dtype = len(point), metric.x.dtype
+    other = metric.x.type("other")
+    changes = pushforward(metric.cotangents, metric.x, other)
+    identity = pt.constant(np.eye(dimension, dtype=dtype))
+    along = [t.ravel() for t in [*metric.tangents, *metric.cotangents]]
+    along = batch(along, {metric.direction: identity})
+    across = [pt.zeros_like(c) if d is None else d for c, d in zip(metric.cotangents, changes, strict=True)]
+    across = batch([d.ravel() for d in across], {other: identity})
     function = pytensor.function(
-        [metric.x], [*flat, *coupled], mode=_INTERPRETED, on_unused_input="ignore"
+        [metric.x, metric.direction], [*along, *across], mode=_INTERPRETED, on_unused_input="ignore"
     )
     rng = np.random.default_rng(0)
-    pattern = np.eye(len(point), dtype=bool)
+    pattern = np.eye(dimension, dtype=bool)
     for _ in range(2):
-        near = point + 0.1 * rng.standard_normal(len(point))
-        values = function(near.astype(metric.x.dtype))
-        for left, right in zip(values[: len(flat)], values[len(flat) :], strict=True):
-            pattern |= _nonzero(left) @ _nonzero(right).T > 0
-    return pattern | pattern.T
+        near = (point + 0.1 * rng.standard_normal(dimension)).astype(dtype)
+        values = function(near, rng.standard_normal(dimension).astype(dtype))
+        n = len(metric.tangents)
+        for parts in zip(values[:n], values[n : 2 * n], values[2 * n :], strict=True):
+            touched = sum(_nonzero(part, dimension) for part in parts) > 0
+            touched = touched.astype(np.float32)
+            pattern |= touched @ touched.T > 0
+    return pattern
 
 
-def _nonzero(array: np.ndarray) -> np.ndarray:
-    return (np.nan_to_num(array, nan=1.0) != 0).astype(np.float32)
+def _nonzero(array: np.ndarray, dimension: int) -> np.ndarray:
+    """Where an array is not zero, by parameter; one without that axis depends on none."""
+    if array.ndim < 2:
+        return np.zeros((dimension, 1), dtype=bool)
+    return np.nan_to_num(array, nan=1.0) != 0
 
 
 def _best_arrow(coupling: np.ndarray) -> Arrow | None:

@@ -1,5 +1,6 @@
 """From a PyMC model to the factors of its log-posterior, as functions of one raveled vector."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -7,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
-from pymc.pytensorf import join_nonshared_inputs
 from pymc.variational.minibatch_rv import MinibatchRandomVariable, get_scaling
 from pytensor.graph.basic import Variable
+from pytensor.graph.replace import clone_replace
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 
@@ -58,15 +59,27 @@ def ravel_model(
     graphs: list[Variable] = []
     for factor in factors:
         graphs += _graphs(factor)
-    joined, x = join_nonshared_inputs(
-        point=dict(point), outputs=graphs, inputs=list(value_vars), shared_inputs=dict(shared)
-    )
-    x.name = "x"
-    remaining = iter(joined)
+    x, slices = _split_vector(value_vars, point)
+    remaining = iter(clone_replace(graphs, slices | dict(shared), rebuild_strict=False))
     factors = [_with_graphs(factor, remaining) for factor in factors]
     logp = pt.add(*[factor.logp.sum() for factor in factors])
     factors = [factor for factor in factors if x in ancestors([factor.logp])]
     return RaveledModel(x, factors, logp)
+
+
+def _split_vector(
+    value_vars: Sequence[TensorVariable], point: Mapping[str, np.ndarray]
+) -> tuple[TensorVariable, dict[Variable, Variable]]:
+    """A vector of known length, and each value variable as a part of it."""
+    shapes = [np.shape(point[v.name]) for v in value_vars]
+    ends = np.cumsum([math.prod(shape) for shape in shapes])
+    dtype = np.result_type(*[v.dtype for v in value_vars]).name
+    x = pt.vector("x", shape=(int(ends[-1]),), dtype=dtype)
+    slices: dict[Variable, Variable] = {}
+    for variable, shape, end in zip(value_vars, shapes, ends, strict=True):
+        part = x[int(end) - math.prod(shape) : int(end)].reshape(shape)
+        slices[variable] = part.astype(variable.dtype)
+    return x, slices
 
 
 def _rv_factors(model: pm.Model) -> list[Factor]:
