@@ -38,6 +38,19 @@ def langevin(mixed):
     return PMALA([mixed["x"]], model=mixed, metric=np.ones(1))
 
 
+def test_nuts_stays_the_default():
+    with pm.Model() as model:
+        pm.Normal("x")
+        idata = pm.sample(
+            3, tune=3, chains=1, cores=1, nuts_sampler="pymc", progressbar=False,
+            compute_convergence_checks=False,
+        )  # fmt: skip
+    assert "tree_depth" in idata.sample_stats
+    x = model.value_vars[0]
+    assert 0 < PMALA.competence(x, True) < pm.NUTS.competence(x, True)
+    assert PMALA.competence(x, False) == 0
+
+
 @pytest.mark.parametrize("method", CONTINUOUS, ids=lambda method: method.__name__)
 def test_a_step_compounds_with_every_continuous_pymc_step(method):
     # On one variable: DEMetropolis and DEMetropolisZ cannot sample only some of a model's.

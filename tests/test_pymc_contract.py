@@ -105,19 +105,6 @@ def test_without_blocking_each_variable_has_a_step_of_its_own(method, model):
     assert draws(sample(step, model))["mu"].shape == (2, 15)
 
 
-def test_nuts_stays_the_default():
-    with pm.Model() as model:
-        pm.Normal("x")
-        idata = pm.sample(
-            3, tune=3, chains=1, cores=1, nuts_sampler="pymc", progressbar=False,
-            compute_convergence_checks=False,
-        )  # fmt: skip
-    assert "tree_depth" in idata.sample_stats
-    x = model.value_vars[0]
-    assert 0 < PMALA.competence(x, True) < pm.NUTS.competence(x, True)
-    assert PMALA.competence(x, False) == 0
-
-
 # ---- Cached geometry ------------------------------------------------------------------
 
 
