@@ -174,7 +174,7 @@ def _log_softmax(x: TensorVariable, axis: int | tuple[int, ...] | None) -> Tenso
 
 def _log_softplus(u: TensorVariable) -> TensorVariable:
     # Below -30, softplus(u) = exp(u) to full precision, and then underflows.
-    return pt.switch(u < -30, u, pt.log(pt.softplus(pt.maximum(u, -30))))
+    return pt.switch(u < -30, u, pt.log(pt.softplus(_at_least(u, -30.0))))
 
 
 def _log_expm1(a: TensorVariable) -> TensorVariable:
@@ -185,17 +185,25 @@ def _log_expm1(a: TensorVariable) -> TensorVariable:
     """
     if not is_positive(a):
         return a + pt.log(-pt.expm1(-a))
-    log_a = pt.minimum(log(a), 100.0)
-    low, high = pt.exp(pt.minimum(log_a, -18.0)), pt.exp(pt.maximum(log_a, -18.0))
+    log_a = _at_most(log(a), 100.0)
+    low, high = pt.exp(_at_most(log_a, -18.0)), pt.exp(_at_least(log_a, -18.0))
     return pt.switch(log_a < -18.0, log_a + 0.5 * low, high + pt.log(-pt.expm1(-high)))
 
 
 def _log_normal_cdf(u: TensorVariable) -> TensorVariable:
     """Log Φ(u) whose derivative stays finite in the lower tail."""
-    low = pt.minimum(u, -1.0)
-    high = pt.maximum(u, -1.0)
+    low, high = _at_most(u, -1.0), _at_least(u, -1.0)
     return pt.switch(
         u < -1.0,
         pt.log(0.5 * pt.erfcx(-low / np.sqrt(2))) - 0.5 * low**2,
         pt.log1p(-0.5 * pt.erfc(high / np.sqrt(2))),
     )
+
+
+def _at_most(x: TensorVariable, bound: float) -> TensorVariable:
+    # A switch, since the derivatives of minimum and maximum are products with Booleans.
+    return pt.switch(x < bound, x, bound)
+
+
+def _at_least(x: TensorVariable, bound: float) -> TensorVariable:
+    return pt.switch(x < bound, bound, x)
