@@ -85,7 +85,10 @@ def _weights_information(
     copies = _copies(factor.value, ndim_supp, weights, 1)
 
     def product(tangents: Sequence[TensorVariable]) -> list[TensorVariable]:
-        change = weights * tangents[0]
+        # Centred twice, as diag w − w wᵀ = (I − w1ᵀ) diag w (I − 1wᵀ): one of the weights may
+        # be 1 to rounding.
+        mean = (weights * tangents[0]).sum(axis=-1, keepdims=True)
+        change = weights * (tangents[0] - mean)
         return [copies * (change - weights * change.sum(axis=-1, keepdims=True))]
 
     return [Information(_logits(weights), product)], weights
@@ -212,9 +215,7 @@ def _zero_inflated(part: Factor, log_psi_odds: TensorVariable) -> list[Informati
     log_rate = non_zero.log_rate
     # 1 − p₀ = 1 − exp(−L) is L to full precision where L is small, and 1 where it is large.
     bounded = at_least(at_most(log_rate, 5.0), -35.0)
-    log_complement = pt.switch(
-        log_rate < -35.0, log_rate, pt.log(-pt.expm1(-pt.exp(bounded)))
-    )
+    log_complement = pt.switch(log_rate < -35.0, log_rate, pt.log(-pt.expm1(-pt.exp(bounded))))
     logit = log_psi_odds + log_complement - pt.softplus(log_psi_odds - pt.exp(log_rate))
     informations = [Information(logit, log_odds_weight(logit))]
     for information in non_zero.informations:
