@@ -8,18 +8,36 @@ from collections.abc import Sequence
 import pytensor.gradient
 from pytensor.gradient import disconnected_type
 from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.op import Op
 from pytensor.tensor import subtensor
+from pytensor.tensor.special import LogSoftmax
 
-__all__ = ["INDEXING_OPS", "node_pushforward", "pullback"]
+__all__ = ["INDEXING_OPS", "WRITING_OPS", "inner_graph", "node_pushforward", "pullback"]
 
-INDEXING_OPS = tuple(
-    getattr(subtensor, name)
-    for name in ("Subtensor", "AdvancedSubtensor", "AdvancedSubtensor1")
-    if hasattr(subtensor, name)
-)
+
+
+def _subtensor_ops(*names: str) -> tuple[type[Op], ...]:
+    return tuple(getattr(subtensor, name) for name in names if hasattr(subtensor, name))
+
+
+INDEXING_OPS = _subtensor_ops("Subtensor", "AdvancedSubtensor", "AdvancedSubtensor1")
 """Ops that read elements of a tensor. ``AdvancedSubtensor1`` goes with pytensor 2."""
 
+WRITING_OPS = _subtensor_ops("IncSubtensor", "AdvancedIncSubtensor", "AdvancedIncSubtensor1")
+"""Ops that write elements of a tensor. ``AdvancedIncSubtensor1`` goes with pytensor 2."""
+
 _HAS_PUSHFORWARD = hasattr(pytensor.gradient, "pushforward")
+
+
+def inner_graph(op: Op) -> tuple[list[Variable], list[Variable]]:
+    """Inputs and outputs of an Op's inner graph, fit to be cloned.
+
+    pytensor 3 freezes inner graphs: the plain lists go with pytensor 2.
+    """
+    if hasattr(op.fgraph, "unfreeze"):
+        graph = op.fgraph.unfreeze()
+        return list(graph.inputs), list(graph.outputs)
+    return list(op.inner_inputs), list(op.inner_outputs)
 
 
 def pullback(
@@ -44,6 +62,8 @@ def node_pushforward(
     ``DisconnectedType`` since: goes with pytensor 2.
     """
     if not _HAS_PUSHFORWARD:
+        if isinstance(node.op, LogSoftmax):
+            raise NotImplementedError("pytensor 2's R_op of LogSoftmax is its transpose.")
         return list(node.op.R_op(node.inputs, list(tangents)))
     marked = [disconnected_type() if t is None else t for t in tangents]
     outputs = node.op.pushforward(node.inputs, node.outputs, marked)

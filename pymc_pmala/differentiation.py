@@ -6,17 +6,30 @@ Everything here takes and returns symbolic variables and never compiles.
 from collections.abc import Mapping, Sequence
 
 import pytensor.tensor as pt
+from pytensor.compile.builders import OpFromGraph
 from pytensor.gradient import NullType
 from pytensor.graph.basic import Apply, Variable
-from pytensor.graph.replace import vectorize_graph
+from pytensor.graph.op import Op
+from pytensor.graph.replace import graph_replace, vectorize_graph
 from pytensor.graph.traversal import toposort
-from pytensor.tensor.elemwise import Elemwise
-from pytensor.tensor.math import Dot
+from pytensor.tensor.basic import Alloc, ExtractDiag, Join, MakeVector
+from pytensor.tensor.blockwise import Blockwise
+from pytensor.tensor.elemwise import DimShuffle, Elemwise
+from pytensor.tensor.math import Dot, Sum
+from pytensor.tensor.shape import Reshape, SpecifyShape
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_pmala.compat import node_pushforward, pullback
+from pymc_pmala.compat import (
+    INDEXING_OPS,
+    WRITING_OPS,
+    inner_graph,
+    node_pushforward,
+    pullback,
+)
 
 __all__ = ["batch", "gradient", "pushforward"]
+
+_LINEAR_IN_FIRST = (DimShuffle, Reshape, SpecifyShape, Alloc, Sum, ExtractDiag, *INDEXING_OPS)
 
 
 def pushforward(
@@ -36,8 +49,14 @@ def pushforward(
     wrt, tangent : Variable
         The variable and the direction, of one type.
     """
-    tangents: dict[Variable, Variable | None] = {wrt: tangent}
-    for node in toposort(list(outputs), blockers=[wrt]):
+    return _push(outputs, {wrt: tangent})
+
+
+def _push(
+    outputs: Sequence[Variable], known: Mapping[Variable, Variable | None]
+) -> list[Variable | None]:
+    tangents = dict(known)
+    for node in toposort(list(outputs), blockers=list(known)):
         inputs = [tangents.get(variable) for variable in node.inputs]
         if all(tangent is None for tangent in inputs):
             continue
@@ -46,18 +65,106 @@ def pushforward(
 
 
 def _push_node(node: Apply, tangents: Sequence[Variable | None]) -> list[Variable | None]:
-    """Forward derivative of one node: the Op's own, else two applications of its reverse."""
-    # Only these two families are known to treat a missing tangent as zero.
-    if not isinstance(node.op, Elemwise | Dot):
-        tangents = [
-            variable.zeros_like() if tangent is None and _is_float(variable) else tangent
-            for variable, tangent in zip(node.inputs, tangents, strict=True)
-        ]
+    """Forward derivative of one node: a rule of ours, the Op's own, else by its reverse."""
+    op = node.op
+    if isinstance(op, OpFromGraph):
+        inputs, outputs = inner_graph(op)
+        replace = dict(zip(inputs, node.inputs, strict=True))
+        inner = graph_replace(outputs, replace, strict=False)
+        return _push(inner, dict(zip(node.inputs, tangents, strict=True)))
+    if (linear := _linear_inputs(node)) is not None:
+        return _push_linear(node, tangents, linear)
+    if _is_product(op):
+        return [_push_product(node, tangents)]
+    if isinstance(op, Elemwise):
+        pushed = _push_arithmetic(node, tangents)
+        return node_pushforward(node, tangents) if pushed is None else [pushed]
+    filled = [
+        variable.zeros_like() if tangent is None and _is_float(variable) else tangent
+        for variable, tangent in zip(node.inputs, tangents, strict=True)
+    ]
     try:
-        return node_pushforward(node, tangents)
-    # The assertion: pytensor 2.38 for `pt.diag` of a vector of known length.
-    except (NotImplementedError, AttributeError, AssertionError):
+        return node_pushforward(node, filled)
+    except (NotImplementedError, AttributeError, AssertionError, TypeError, ValueError):
+        # What Ops raise that have no forward derivative, or a broken one.
         return _push_by_reverse(node, tangents)
+
+
+def _linear_inputs(node: Apply) -> Sequence[int] | None:
+    """Positions of the inputs in which an Op is jointly linear, if it is in any."""
+    if isinstance(node.op, _LINEAR_IN_FIRST):
+        return range(1)
+    if isinstance(node.op, WRITING_OPS):
+        return range(2)
+    if isinstance(node.op, Join | MakeVector):
+        return [i for i, variable in enumerate(node.inputs) if _is_float(variable)]
+    return None
+
+
+def _push_linear(
+    node: Apply, tangents: Sequence[Variable | None], linear: Sequence[int]
+) -> list[Variable | None]:
+    if all(tangents[i] is None for i in linear):
+        return [None] * len(node.outputs)
+    inputs = list(node.inputs)
+    for i in linear:
+        tangent = tangents[i]
+        inputs[i] = pt.zeros_like(inputs[i]) if tangent is None else tangent
+    return node.op(*inputs, return_list=True)
+
+
+def _is_product(op: Op) -> bool:
+    return isinstance(op, Dot) or (isinstance(op, Blockwise) and isinstance(op.core_op, Dot))
+
+
+def _push_product(node: Apply, tangents: Sequence[Variable | None]) -> Variable:
+    (a, b), (da, db) = node.inputs, tangents
+    terms = []
+    if da is not None:
+        terms.append(node.op(da, b))
+    if db is not None:
+        terms.append(node.op(a, db))
+    return sum(terms[1:], terms[0])
+
+
+def _push_arithmetic(node: Apply, tangents: Sequence[Variable | None]) -> Variable | None:
+    """Derivative of plain arithmetic; None if the node is something else.
+
+    Written out, because the Ops' own multiplies by ones that look like functions of x.
+    """
+    [output], inputs = node.outputs, node.inputs
+    name = type(node.op.scalar_op).__name__
+    if name in ("Add", "Sub"):
+        signs = [-1.0 if name == "Sub" and i == 1 else 1.0 for i in range(len(inputs))]
+        terms = [
+            t if sign > 0 else -t
+            for t, sign in zip(tangents, signs, strict=True)
+            if t is not None
+        ]
+    elif name == "Mul":
+        terms = [
+            pt.mul(t, *[v for j, v in enumerate(inputs) if j != i])
+            for i, t in enumerate(tangents)
+            if t is not None
+        ]
+    elif name == "TrueDiv":
+        (a, b), (da, db) = inputs, tangents
+        terms = [] if da is None else [da / b]
+        if db is not None:
+            terms.append(-(a / b) * (db / b))
+    elif name == "Neg":
+        terms = [-tangents[0]]
+    elif name == "Second":
+        if tangents[1] is None:
+            return pt.zeros_like(output)
+        terms = [tangents[1]]
+    elif name == "Cast" and _is_float(output):
+        terms = [tangents[0].astype(output.dtype)]
+    else:
+        return None
+    total = sum(terms[1:], terms[0])
+    same = total.type.broadcastable == output.type.broadcastable
+    return total if same else pt.second(output, total)
 
 
 def _push_by_reverse(node: Apply, tangents: Sequence[Variable | None]) -> list[Variable | None]:
@@ -71,16 +178,15 @@ def _push_by_reverse(node: Apply, tangents: Sequence[Variable | None]) -> list[V
             continue
         cotangent = output.zeros_like()
         reverse = pullback([output], wrt, [cotangent])
-        linked = [
-            (r, d)
+        # One at a time: pytensor takes the cotangent of one output for all there is, even
+        # where another output is computed from it.
+        terms = [
+            pullback([r], [cotangent], [d])[0]
             for r, d in zip(reverse, directions, strict=True)
             if r is not None and not isinstance(r.type, NullType)
         ]
-        if not linked:
-            pushed.append(None)
-            continue
-        graphs, seeds = zip(*linked, strict=True)
-        pushed.extend(pullback(graphs, [cotangent], seeds))
+        present = [term for term in terms if term is not None]
+        pushed.append(sum(present[1:], present[0]) if present else None)
     return pushed
 
 

@@ -1,0 +1,82 @@
+"""Forward derivatives of many Ops against finite differences, and of linear graphs for none."""
+
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+import pytest
+from pymc_pmala.differentiation import batch, pushforward
+from pymc_pmala.geometry import _INTERPRETED
+
+rng = np.random.default_rng(3)
+M = rng.normal(size=(3, 3))
+S = M @ M.T + np.eye(3)
+
+GRAPHS = {
+    "elementwise": lambda x: pt.exp(x[:3]) * pt.sin(x[3:]) + x[0],
+    "dot": lambda x: M @ x[:3] + x[3:],
+    "join": lambda x: pt.concatenate([x[:2] ** 2, pt.ones(2), x[4:]]),
+    "stack": lambda x: pt.stack([x[0] * x[1], 2.0, pt.exp(x[2])]),
+    "set_subtensor": lambda x: pt.set_subtensor(pt.zeros(4)[1:3], x[:2] ** 3),
+    "inc_subtensor": lambda x: pt.inc_subtensor(x[2:5], pt.exp(x[:3])),
+    "advanced indexing": lambda x: (x**2)[np.array([0, 0, 3, 5])],
+    "set advanced": lambda x: pt.set_subtensor(pt.ones(5)[np.array([4, 1])], x[:2] * x[2]),
+    "reductions": lambda x: pt.stack([(x**2).sum(), pt.logsumexp(x), x.max()]),
+    "softmax": lambda x: pt.special.softmax(x**2, axis=0),
+    "log_softmax": lambda x: pt.special.log_softmax(x**2, axis=0),
+    "product": lambda x: pt.prod(x[:3], no_zeros_in_input=True) * x[3:],
+    "cumsum": lambda x: pt.cumsum(x**2),
+    "cumprod": lambda x: pt.cumprod(x),
+    "sort": lambda x: pt.sort(x) ** 2,
+    "pad": lambda x: pt.pad(x**2, (1, 2)),
+    "diag": lambda x: pt.diag(x[:3] ** 2) @ x[3:],
+    "switch": lambda x: pt.switch(x > 0, x**2, pt.exp(x)),
+    "matmul": lambda x: (x[:4].reshape((2, 2)) @ x[2:].reshape((2, 2))).ravel(),
+    "matrix inverse": lambda x: pt.linalg.inv(S * pt.exp(x[0]) + pt.diag(x[1:4] ** 2)).ravel(),
+    "determinant": lambda x: pt.linalg.slogdet(S + pt.diag(x[1:4] ** 2))[1],
+    "cholesky": lambda x: pt.linalg.cholesky(S + pt.diag(x[:3] ** 2)).ravel(),
+    "triangular solve": lambda x: pt.linalg.solve_triangular(
+        pt.linalg.cholesky(S + pt.diag(x[:3] ** 2)), x[3:], lower=True
+    ),
+    "kron": lambda x: pt.linalg.kron(x[:2][None] ** 2, x[2:4][None]).ravel(),
+    "clip": lambda x: pt.clip(x, -0.5, 0.5) * x,
+    "gammaln": lambda x: pt.gammaln(pt.exp(x)) + pt.erf(x),
+    "split": lambda x: pt.mul(*pt.split(x**2, splits_size=[3, 3], n_splits=2)),
+    "repeat": lambda x: pt.repeat(x**2, 2),
+    "tile": lambda x: pt.tile(x**2, 2),
+    "diff": lambda x: pt.diff(x**2),
+    "broadcast": lambda x: pt.broadcast_to(x[:1] ** 2, (4,)) * x[1:5],
+    "tril": lambda x: pt.tril(x[:4].reshape((2, 2)) ** 2).ravel(),
+}
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_pushforward_agrees_with_finite_differences(name):
+    x, direction = pt.vector("x", shape=(6,)), pt.vector("l", shape=(6,))
+    graph = GRAPHS[name](x)
+    [tangent] = pushforward([graph], x, direction)
+    [batched] = batch([tangent], {direction: pt.constant(np.eye(6))})
+    function = pytensor.function([x], [graph, batched], mode=_INTERPRETED)
+    point = np.array([0.7, -0.3, 0.9, 1.1, -0.8, 0.2])
+    step = 1e-5
+    for j, (row, e) in enumerate(zip(function(point)[1], np.eye(6), strict=True)):
+        expected = (function(point + step * e)[0] - function(point - step * e)[0]) / (2 * step)
+        np.testing.assert_allclose(row, expected, rtol=1e-6, atol=1e-8, err_msg=f"{name}, {j}")
+
+
+@pytest.mark.parametrize("name", ["dot", "join", "advanced indexing", "broadcast", "pad"])
+def test_derivative_of_a_linear_graph_does_not_mention_the_point(name):
+    linear = {
+        "dot": lambda x: M @ x[:3] + x[3:],
+        "join": lambda x: pt.concatenate([x[:2], pt.ones(2), x[4:]]),
+        "advanced indexing": lambda x: 2 * x[np.array([0, 0, 3])] - 1,
+        "broadcast": lambda x: pt.broadcast_to(x[:1], (4,)),
+        "pad": lambda x: pt.pad(x, (1, 2)),
+    }
+    x, direction = pt.vector("x", shape=(6,)), pt.vector("l", shape=(6,))
+    [tangent] = pushforward([linear[name](x)], x, direction)
+    assert pushforward([tangent], x, direction) == [None]
+
+
+def test_no_path_gives_no_derivative():
+    x, y, direction = pt.vector("x"), pt.vector("y"), pt.vector("l")
+    assert pushforward([y**2], x, direction) == [None]
