@@ -150,6 +150,8 @@ class FisherMetric(Metric):
 
     def products(self, seeds: TensorVariable) -> TensorVariable:
         """Rows Σ_f J_fᵀ K_f J_f u."""
+        if not self.coordinates:
+            return pt.zeros_like(seeds)
         cost = _inner(self.coordinates, self.cotangents)
         product = gradient(cost, self.x, consider_constant=self.cotangents)
         [products] = batch([product], {self.direction: seeds})
@@ -161,6 +163,8 @@ class FisherMetric(Metric):
         The derivative of K J l_r is one forward pass, pulled back once after summing over
         r; that of Jᵀ is the reverse pass of J l_r with its cotangent held.
         """
+        if not self.coordinates:
+            return None
         derivatives = pushforward(self.cotangents, self.x, self.direction)
         moving = [(c, d) for c, d in zip(self.coordinates, derivatives, strict=True) if d is not None]
         batched = batch(
@@ -172,8 +176,10 @@ class FisherMetric(Metric):
         cost = _inner([c for c, _ in moving], summed) + _inner(tangents, cotangents)
         return gradient(cost, self.x, consider_constant=[rows, *cotangents, *summed])
 
-    def log_det_gradient(self, rows: TensorVariable) -> TensorVariable:
+    def log_det_gradient(self, rows: TensorVariable) -> TensorVariable | None:
         """∇ Σ_r (J l_r)ᵀ K (J l_r)."""
+        if not self.coordinates:
+            return None
         batched = batch([*self.tangents, *self.cotangents], {self.direction: rows})
         n = len(self.tangents)
         return gradient(_inner(batched[:n], batched[n:]), self.x, consider_constant=[rows])
