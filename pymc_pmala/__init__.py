@@ -1,5 +1,6 @@
 """Langevin samplers for PyMC that know the local geometry of the posterior."""
 
+from pymc_pmala.explain import MetricExplanation, explain_metric
 from pymc_pmala.geometry import LocalGeometry, local_geometry
 from pymc_pmala.information import Information, register_information
 from pymc_pmala.step_methods import MALA, MMALA, PMALA, SimplifiedMMALA
@@ -10,7 +11,9 @@ __all__ = [
     "PMALA",
     "Information",
     "LocalGeometry",
+    "MetricExplanation",
     "SimplifiedMMALA",
+    "explain_metric",
     "local_geometry",
     "register_information",
 ]

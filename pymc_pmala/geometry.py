@@ -23,6 +23,7 @@ from pymc_pmala.metrics import ConstantMetric, Metric, MetricChoice, build_metri
 __all__ = [
     "LocalGeometry",
     "SymbolicGeometry",
+    "INTERPRETED",
     "continuous_value_vars",
     "geometry_function",
     "local_geometry",
@@ -175,13 +176,13 @@ def local_geometry(
     model = pm.modelcontext(model)
     value_vars = continuous_value_vars(vars, model)
     start = _completed(point, model)
-    function = geometry_function(model, value_vars, start, metric, {"mode": _INTERPRETED})
+    function = geometry_function(model, value_vars, start, metric, {"mode": INTERPRETED})
     q = DictToArrayBijection.map({v.name: start[v.name] for v in value_vars}).data
     return function(q)
 
 
 # One evaluation is not worth a compiler's time.
-_INTERPRETED = Mode(linker="py", optimizer="fast_run").excluding("fusion", "inplace")
+INTERPRETED = Mode(linker="py", optimizer="fast_run").excluding("fusion", "inplace")
 
 
 def geometry_function(

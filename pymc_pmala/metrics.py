@@ -23,6 +23,7 @@ from pymc_pmala.information import (
     NoInformation,
     QuadraticForm,
     RaveledModel,
+    elements_used,
     factor_information,
 )
 from pymc_pmala.softabs import divided_differences, softabs
@@ -203,7 +204,8 @@ class SoftAbsMetric(Metric):
     logp : TensorVariable
         A scalar function of ``x``.
     floor : float
-        Smallest possible eigenvalue of the metric.
+        Smallest possible eigenvalue of the metric, on the elements of ``x`` that ``logp``
+        depends on; zero on the others.
     """
 
     def __init__(self, x: TensorVariable, logp: TensorVariable, floor: float):
@@ -216,8 +218,11 @@ class SoftAbsMetric(Metric):
         self.product = pt.zeros_like(x) if product is None else product
         [mixed] = pushforward([self.product], x, second)
         self.mixed = mixed
-        [hessian] = batch([self.product], {first: _identity(x)})
-        self.eigenvalues, self.vectors = pt.linalg.eigh(-0.5 * (hessian + hessian.T))
+        basis = _identity(x)[elements_used(logp, x)]
+        [rows] = batch([self.product], {first: basis})
+        hessian = rows @ basis.T
+        self.eigenvalues, vectors = pt.linalg.eigh(-0.5 * (hessian + hessian.T))
+        self.vectors = basis.T @ vectors
 
     def products(self, seeds: TensorVariable) -> TensorVariable:
         """Rows Q f(Λ) Qᵀ u."""

@@ -5,7 +5,7 @@ import pytensor
 import pytensor.tensor as pt
 import pytest
 from pymc_pmala.differentiation import batch, pushforward
-from pymc_pmala.geometry import _INTERPRETED
+from pymc_pmala.geometry import INTERPRETED
 
 rng = np.random.default_rng(3)
 M = rng.normal(size=(3, 3))
@@ -55,7 +55,7 @@ def test_pushforward_agrees_with_finite_differences(name):
     graph = GRAPHS[name](x)
     [tangent] = pushforward([graph], x, direction)
     [batched] = batch([tangent], {direction: pt.constant(np.eye(6))})
-    function = pytensor.function([x], [graph, batched], mode=_INTERPRETED)
+    function = pytensor.function([x], [graph, batched], mode=INTERPRETED)
     point = np.array([0.7, -0.3, 0.9, 1.1, -0.8, 0.2])
     step = 1e-5
     for j, (row, e) in enumerate(zip(function(point)[1], np.eye(6), strict=True)):

@@ -5,7 +5,7 @@ import pytensor
 import pytensor.tensor as pt
 import pytest
 from pymc_pmala.factorization import Arrow, Dense
-from pymc_pmala.geometry import _INTERPRETED
+from pymc_pmala.geometry import INTERPRETED
 
 rng = np.random.default_rng(7)
 
@@ -66,7 +66,7 @@ def test_factor_solves_multiplies_and_measures_like_the_full_matrix(case):
         factorization.rows(factor),
         *factor,
     ]
-    function = pytensor.function([g, v], outputs, mode=_INTERPRETED)
+    function = pytensor.function([g, v], outputs, mode=INTERPRETED)
     vector = rng.normal(size=d)
     solution, white, product, _, log_det, rows, *parts = function(metric, vector)
     inverse = np.linalg.inv(metric)
@@ -93,6 +93,6 @@ def test_identity_is_the_factor_of_the_identity(case):
     factorization = CASES[case]
     products = pt.constant(factorization.seeds)
     factor = factorization.factor(factorization.pieces(products))
-    function = pytensor.function([], factor, mode=_INTERPRETED)
+    function = pytensor.function([], factor, mode=INTERPRETED)
     for part, unit in zip(function(), factorization.identity(), strict=True):
         np.testing.assert_allclose(part, unit)

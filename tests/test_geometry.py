@@ -5,7 +5,7 @@ import pymc as pm
 import pytensor.tensor as pt
 import pytest
 from pymc_pmala import local_geometry
-from pymc_pmala.geometry import _INTERPRETED, geometry_function
+from pymc_pmala.geometry import INTERPRETED, geometry_function
 
 rng = np.random.default_rng(20140)
 X = np.column_stack([np.ones(30), rng.normal(size=(30, 2))])
@@ -114,7 +114,7 @@ CASES = {
 def compiled(build, metric):
     model = build()
     point = model.initial_point()
-    function = geometry_function(model, model.value_vars, point, metric, {"mode": _INTERPRETED})
+    function = geometry_function(model, model.value_vars, point, metric, {"mode": INTERPRETED})
     size = sum(value.size for value in point.values())
     return function, size
 

@@ -6,7 +6,7 @@ import pytensor
 import pytest
 from pymc.pytensorf import make_shared_replacements
 from pymc_pmala.factorization import Arrow, Dense
-from pymc_pmala.geometry import _INTERPRETED, symbolic_geometry
+from pymc_pmala.geometry import INTERPRETED, symbolic_geometry
 from pymc_pmala.information import ravel_model
 from pymc_pmala.metrics import build_metric
 from pymc_pmala.structure import find_factorization
@@ -88,7 +88,7 @@ def test_force_and_determinant_do_not_depend_on_the_factorization(build, drift):
     for factorization in (Dense(len(x)), arrow):
         geometry = symbolic_geometry(raveled, metric, factorization, drift)
         outputs += [geometry.force, factorization.half_log_det(geometry.factor)]
-    function = pytensor.function([raveled.x], outputs, mode=_INTERPRETED)
+    function = pytensor.function([raveled.x], outputs, mode=INTERPRETED)
     force, half_log_det, same_force, same_half_log_det = function(x + 0.3 * rng.normal(size=len(x)))
     np.testing.assert_allclose(same_force, force, rtol=1e-8, atol=1e-10)
     np.testing.assert_allclose(same_half_log_det, half_log_det)

@@ -1,7 +1,7 @@
 """The expected Fisher information of a model's factors, by distribution."""
 
 from pymc_pmala.information import continuous, discrete, mixtures, multivariate, timeseries  # rules
-from pymc_pmala.information.factors import RaveledModel, ravel_model
+from pymc_pmala.information.factors import RaveledModel, elements_used, ravel_model
 from pymc_pmala.information.registry import (
     Factor,
     Information,
@@ -20,6 +20,7 @@ __all__ = [
     "RaveledModel",
     "continuous",
     "discrete",
+    "elements_used",
     "factor_information",
     "information_path",
     "mixtures",

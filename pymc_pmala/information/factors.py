@@ -12,11 +12,12 @@ from pymc.variational.minibatch_rv import MinibatchRandomVariable, get_scaling
 from pytensor.graph.basic import Variable
 from pytensor.graph.replace import clone_replace
 from pytensor.graph.traversal import ancestors
+from pytensor.tensor.subtensor import Subtensor, get_constant_idx
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_pmala.information.registry import Factor
 
-__all__ = ["RaveledModel", "ravel_model"]
+__all__ = ["RaveledModel", "elements_used", "ravel_model"]
 
 
 class RaveledModel(NamedTuple):
@@ -65,6 +66,18 @@ def ravel_model(
     logp = pt.add(*[factor.logp.sum() for factor in factors])
     factors = [factor for factor in factors if x in ancestors([factor.logp])]
     return RaveledModel(x, factors, logp)
+
+
+def elements_used(graph: TensorVariable, x: TensorVariable) -> np.ndarray:
+    """Positions in x of the value variables that a graph depends on."""
+    used = np.zeros(x.type.shape[0], dtype=bool)
+    for variable in ancestors([graph]):
+        node = variable.owner
+        if node is not None and x in node.inputs:
+            if not isinstance(node.op, Subtensor):
+                return np.arange(len(used))
+            used[tuple(get_constant_idx(node.op.idx_list, node.inputs))] = True
+    return np.flatnonzero(used)
 
 
 def _split_vector(

@@ -1,0 +1,246 @@
+"""What a model's metric is made of, for the person who models."""
+
+import html
+import io
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pymc as pm
+from pymc.blocking import DictToArrayBijection
+from pymc.pytensorf import compile as pymc_compile
+from pymc.pytensorf import make_shared_replacements
+from pytensor.graph.basic import Variable
+from pytensor.tensor.variable import TensorVariable
+from rich.console import Console
+from rich.table import Table
+
+from pymc_pmala.arguments import complete_point
+from pymc_pmala.differentiation import gradient
+from pymc_pmala.factorization import Arrow, Factorization
+from pymc_pmala.geometry import INTERPRETED, continuous_value_vars, symbolic_geometry
+from pymc_pmala.information import (
+    Factor,
+    NoInformation,
+    RaveledModel,
+    factor_information,
+    information_path,
+    ravel_model,
+)
+from pymc_pmala.metrics import (
+    SOFTABS_FLOOR,
+    FisherMetric,
+    Metric,
+    SoftAbsMetric,
+    build_metric,
+)
+from pymc_pmala.structure import find_factorization
+
+__all__ = ["FactorShare", "MetricExplanation", "explain_metric"]
+
+_FALLBACK = "SoftAbs of its Hessian"
+
+
+class FactorShare(NamedTuple):
+    """What one factor of the model contributes to the metric at a point.
+
+    Attributes
+    ----------
+    name : str
+        Name of the variable or potential.
+    distribution : str
+        Its distribution.
+    path : str
+        How its information was found.
+    share : float
+        Its share of the trace of G.
+    rank : int
+        In how many directions it knows something.
+    """
+
+    name: str
+    distribution: str
+    path: str
+    share: float
+    rank: int
+
+
+@dataclass(frozen=True)
+class MetricExplanation:
+    """The metric of a model at a point, factor by factor; prints as a table.
+
+    Attributes
+    ----------
+    factors : list of FactorShare
+    dimension : int
+    smallest, largest : float
+        Extreme eigenvalues of G at the point.
+    structure : str
+        The shape of G that its factorization makes use of.
+    gradients_per_transition : float
+        Estimated cost of one PMALA transition, in gradients of the log-density.
+    """
+
+    factors: list[FactorShare]
+    dimension: int
+    smallest: float
+    largest: float
+    structure: str
+    gradients_per_transition: float
+
+    _HEADINGS = ("factor", "distribution", "information", "share of trace", "rank")
+
+    def _cells(self) -> list[tuple[str, ...]]:
+        return [(f.name, f.distribution, f.path, f"{f.share:.1%}", str(f.rank)) for f in self.factors]
+
+    def _summary(self) -> list[str]:
+        return [
+            f"dimension {self.dimension}, {self.structure}",
+            f"eigenvalues of G from {self.smallest:.3g} to {self.largest:.3g}",
+            f"one PMALA transition costs about {self.gradients_per_transition:.1f} gradients",
+        ]
+
+    def __rich__(self) -> Table:
+        """Render as a table in the terminal."""
+        table = Table(title="Fisher metric", caption="\n".join(self._summary()))
+        for heading in self._HEADINGS:
+            numeric = heading in ("share of trace", "rank")
+            table.add_column(heading, justify="right" if numeric else "left")
+        for row in self._cells():
+            table.add_row(*row)
+        return table
+
+    def __str__(self) -> str:
+        """Render as plain text."""
+        out = io.StringIO()
+        Console(file=out, width=110, color_system=None).print(self.__rich__())
+        return out.getvalue().rstrip()
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        """Render as a table in a notebook."""
+        head = "".join(f"<th>{heading}</th>" for heading in self._HEADINGS)
+        body = "".join(
+            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
+            for row in self._cells()
+        )
+        foot = "<br>".join(html.escape(line) for line in self._summary())
+        return (
+            f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p>{foot}</p>"
+        )
+
+
+def explain_metric(
+    model: pm.Model | None = None,
+    *,
+    point: Mapping[str, np.ndarray] | None = None,
+    vars: Sequence[Variable] | None = None,
+) -> MetricExplanation:
+    """Tell what each factor of a model contributes to its Fisher metric.
+
+    Parameters
+    ----------
+    model : pm.Model, optional
+        Taken from the ``with`` context by default.
+    point : mapping of str to array, optional
+        Values of the value variables at which to look; ``model.initial_point()`` by default.
+    vars : sequence of variables, optional
+        The variables to be sampled, default all.
+
+    Returns
+    -------
+    MetricExplanation
+        Prints as a table in a terminal and in a notebook.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> from pymc_pmala import explain_metric
+    >>> with pm.Model() as model:
+    ...     mu = pm.Normal("mu", 0, 10)
+    ...     y = pm.Normal("y", mu, 1, observed=[0.3, 1.2, 0.8])
+    >>> explain_metric(model).factors[1].path
+    'closed form'
+    """
+    model = pm.modelcontext(model)
+    value_vars = continuous_value_vars(vars, model)
+    start = complete_point(point, model)
+    shared = make_shared_replacements(start, value_vars, model)
+    raveled = ravel_model(model, value_vars, start, shared)
+    x = DictToArrayBijection.map({v.name: start[v.name] for v in value_vars}).data
+    metric = build_metric("fisher", model, raveled)
+    factorization = find_factorization(metric, x)
+
+    def compiled(outputs: list[TensorVariable]) -> Callable:
+        with model:
+            return pymc_compile([raveled.x], outputs, mode=INTERPRETED, on_unused_input="ignore")
+
+    parts = [_part(raveled, factor) for factor in raveled.factors]
+    whole, *matrices = compiled([metric.matrix(), *[m.matrix() for _, m in parts]])(x)
+    eigenvalues = np.linalg.eigvalsh(whole)
+    return MetricExplanation(
+        factors=[
+            FactorShare(
+                factor.name,
+                _distribution(factor),
+                path,
+                float(np.trace(matrix) / np.trace(whole)),
+                int(np.linalg.matrix_rank(matrix, hermitian=True)),
+            )
+            for factor, (path, _), matrix in zip(raveled.factors, parts, matrices, strict=True)
+        ],
+        dimension=len(x),
+        smallest=float(eigenvalues[0]),
+        largest=float(eigenvalues[-1]),
+        structure=_structure(factorization),
+        gradients_per_transition=_cost(raveled, metric, factorization, compiled, x),
+    )
+
+
+def _part(raveled: RaveledModel, factor: Factor) -> tuple[str, Metric]:
+    """The path that a factor takes, and its own contribution to the metric."""
+    try:
+        return information_path(factor), FisherMetric(raveled.x, factor_information(factor))
+    except NoInformation:
+        return _FALLBACK, SoftAbsMetric(raveled.x, factor.logp.sum(), SOFTABS_FLOOR)
+
+
+def _distribution(factor: Factor) -> str:
+    if factor.op is None:
+        return "Potential"
+    return type(factor.op).__name__.removesuffix("RV").lstrip("_")
+
+
+def _structure(factorization: Factorization) -> str:
+    if not isinstance(factorization, Arrow):
+        return "dense"
+    blocks = " and ".join(f"{g.shape[0]} blocks of {g.shape[1]}" for g in factorization.groups)
+    border = len(factorization.border)
+    return f"{blocks}, {border} shared by all" if border else blocks
+
+
+def _cost(
+    raveled: RaveledModel,
+    metric: Metric,
+    factorization: Factorization,
+    compiled: Callable,
+    x: np.ndarray,
+) -> float:
+    """Time of a transition's geometry over that of a gradient, interpreted."""
+    geometry = symbolic_geometry(raveled, metric, factorization, "gamma")
+    slope = compiled([raveled.logp, gradient(raveled.logp, raveled.x)])
+    full = compiled([geometry.logp, geometry.force, *(geometry.factor or [])])
+    return _seconds(full, x) / _seconds(slope, x)
+
+
+def _seconds(function: Callable, x: np.ndarray) -> float:
+    function(x)
+    times = []
+    for _ in range(5):
+        start = time.perf_counter()
+        function(x)
+        times.append(time.perf_counter() - start)
+    return float(np.median(times))
