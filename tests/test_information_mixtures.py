@@ -417,8 +417,8 @@ BOUNDED = {
     "TruncatedNormal": lambda m, **k: pm.TruncatedNormal("v", m, 1.0, lower=-1.0, upper=2.0, **k),
     "wide": lambda m, **k: pm.TruncatedNormal("v", m, 1.0, lower=-9.0, upper=9.0, **k),
     "Gamma below": lambda m, **k: pm.Truncated("v", pm.Gamma.dist(3.0, exp(m)), lower=1.0, **k),
-    "StudentT": lambda m, **k: pm.Truncated(
-        "v", pm.StudentT.dist(nu=4.0, mu=m, sigma=1.0), lower=-1.0, upper=2.0, **k
+    "Logistic": lambda m, **k: pm.Truncated(
+        "v", pm.Logistic.dist(m, 0.6), lower=-1.0, upper=2.0, **k
     ),
 }
 
