@@ -60,10 +60,10 @@ def draws(idata, group="posterior"):
     return {name: values.values for name, values in idata[group].data_vars.items()}
 
 
-def assert_same_draws(one, other):
+def assert_same_draws(one, other, rtol=0.0):
     assert one.keys() == other.keys()
     for name in one:
-        np.testing.assert_array_equal(one[name], other[name], err_msg=name)
+        np.testing.assert_allclose(one[name], other[name], rtol=rtol, err_msg=name)
 
 
 def chain(step, point, n):
@@ -204,10 +204,10 @@ def test_one_instance_keeps_nothing_of_earlier_chains(step, model):
 def test_same_seed_gives_same_draws_on_any_number_of_cores(context, compound, model):
     parallel = sample(compound, model, cores=2, mp_ctx=context, discard_tuned_samples=False)
     sequential = sample(compound, model, discard_tuned_samples=False)
-    for group in ("posterior", "warmup_posterior"):
-        assert_same_draws(draws(parallel, group), draws(sequential, group))
-    for name in ("lp", "step_size", "acceptance_rate"):
-        np.testing.assert_array_equal(parallel.sample_stats[name], sequential.sample_stats[name])
+    # A new interpreter compiles anew, and may add up in another order: the last digit.
+    rtol = 0.0 if context == "fork" else 1e-8
+    for group in ("posterior", "warmup_posterior", "sample_stats"):
+        assert_same_draws(draws(parallel, group), draws(sequential, group), rtol)
 
 
 @pytest.mark.parametrize(
@@ -330,7 +330,8 @@ def test_float32_models_stay_float32():
         for name in ("mu", "sigma"):
             assert idata.posterior[name].dtype == np.float32
         for one in step.methods:
-            assert all(value.dtype == np.float32 for value in one._state)
+            *values, factor = one._state
+            assert {value.dtype for value in (*values, *factor)} == {np.dtype("float32")}
         assert {value.dtype for point in seen for value in point.values()} == {np.dtype("float32")}
         expected = np.reshape([float(logp(point)) for point in seen], (2, 30))[:, 15:]
         np.testing.assert_allclose(idata.sample_stats["lp"].values[..., -1], expected, rtol=1e-5)
