@@ -10,6 +10,7 @@ cost.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytensor.tensor as pt
 from pymc.distributions.distribution import DiracDeltaRV
@@ -115,7 +116,7 @@ def _batched_component(
 ) -> list[Information]:
     """Components that are the elements, along the last batch axis, of one distribution."""
     part = _part(factor, component)
-    if part.op.ndim_supp == 0:
+    if _ndim_supp(part) == 0:
         n = shares.shape[-1]
         value, unconstrained = (
             pt.broadcast_to(v[..., None], (*factor.value.shape, n))
@@ -157,28 +158,27 @@ def _along_last_batch_axis(
 
 def _weighted(part: Factor, share: TensorVariable) -> list[Information]:
     """Information of a component, times the component's weight."""
-    padded = pt.shape_padright(share, part.op.ndim_supp)
-    informations = []
-    for information in part_information(part):
-        if callable(information.weight):
-            informations.append(_scaled(part, information, share))
-            continue
-        weight = [[padded * entry for entry in row] for row in information.weight]
-        informations.append(Information(information.coordinates, weight))
-    return informations
+    return [_times(part, share, information) for information in part_information(part)]
 
 
-def _scaled(part: Factor, information: Information, share: TensorVariable) -> Information:
-    """Information that couples elements, times a weight that all of them share."""
+def _times(part: Factor, share: TensorVariable, information: Information) -> Information:
+    weight: Any = information.weight
+    if not callable(weight):
+        share = pt.shape_padright(share, _ndim_supp(part))
+        scaled = [[share * entry for entry in row] for row in weight]
+        return Information(information.coordinates, scaled)
+    # Elements are coupled: they must all have the same weight.
     share = _without_leading_ones(share, 0)
     if share.ndim:
         raise NoInformation(
             f"{part.name!r}: no rule for {type(part.op).__name__} components with weights "
             "that vary between elements."
         )
-    return Information(
-        information.coordinates, lambda t: [share * k for k in information.weight(t)]
-    )
+    return Information(information.coordinates, lambda t: [share * k for k in weight(t)])
+
+
+def _ndim_supp(part: Factor) -> int:
+    return getattr(part.op, "ndim_supp", 0)
 
 
 def _part(factor: Factor, component: TensorVariable) -> Factor:
@@ -217,8 +217,7 @@ def _zero_inflated(part: Factor, log_psi_odds: TensorVariable) -> list[Informati
     bounded = at_least(at_most(log_rate, 5.0), -35.0)
     log_complement = pt.switch(log_rate < -35.0, log_rate, pt.log(-pt.expm1(-pt.exp(bounded))))
     logit = log_psi_odds + log_complement - pt.softplus(log_psi_odds - pt.exp(log_rate))
-    informations = [Information(logit, log_odds_weight(logit))]
-    for information in non_zero.informations:
-        weight = [[pt.sigmoid(logit) * entry for entry in row] for row in information.weight]
-        informations.append(Information(information.coordinates, weight))
-    return informations
+    return [
+        Information(logit, log_odds_weight(logit)),
+        *[_times(part, pt.sigmoid(logit), i) for i in non_zero.informations],
+    ]

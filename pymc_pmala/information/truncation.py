@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytensor.tensor as pt
@@ -57,7 +57,8 @@ def truncated(factor: Factor) -> Sequence[Information]:
     interval if on both sides, E[(1 − 2p)²] − E[(log f)'' (dv/du)²]: 1 or, as for a Uniform,
     1/3 on u is added to the information of f.
     """
-    op = factor.op.base_rv_op
+    whole: Any = factor.op
+    op = whole.base_rv_op
     *parameters, lower, upper = factor.parameters
     base = replace(factor, op=op, parameters=tuple(parameters[-len(op.ndims_params) :]))
     bounds = _bounds(lower, upper)
