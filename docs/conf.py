@@ -66,4 +66,15 @@ html_theme_options = {
     "footer_start": ["copyright"],
     "footer_end": ["sphinx-version"],
 }
-html_sidebars = {"index": []}
+# Pages without a section have nothing to show beside them.
+html_sidebars = {"index": [], "quickstart": [], "changelog": []}
+
+
+def join_continued_lines(app, what, name, obj, options, lines):
+    r"""Join lines that end in a backslash, which a raw docstring keeps."""
+    lines[:] = "\n".join(lines).replace("\\\n", "").split("\n")
+
+
+def setup(app):
+    # Before numpydoc parses the docstring.
+    app.connect("autodoc-process-docstring", join_continued_lines, priority=400)

@@ -6,6 +6,7 @@ is asked what it makes of it. ``python docs/_ext/distribution_table.py`` prints 
 
 import inspect
 import re
+import warnings
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -47,7 +48,10 @@ class Row(NamedTuple):
 
 def distribution_rows(family: str) -> list[Row]:
     """The rows of one family's table, in alphabetical order."""
-    return [_row(name, build) for name, build in sorted(FAMILIES[family].items())]
+    with warnings.catch_warnings():
+        # PyMC's and pytensor's, about things that no reader of the table has to do with.
+        warnings.simplefilter("ignore")
+        return [_row(name, build) for name, build in sorted(FAMILIES[family].items())]
 
 
 def missing_distributions() -> list[str]:
@@ -317,12 +321,14 @@ class DistributionTable(SphinxDirective):
 
 def _table(head: tuple[str, ...], rows: list[Row]) -> nodes.table:
     group = nodes.tgroup("", cols=len(head))
-    group += [nodes.colspec("", colwidth=width) for width in (24, 30, 46)]
+    group += [nodes.colspec("", colwidth=width) for width in (22, 26, 52)]
     group += nodes.thead("", _cells([nodes.Text(h) for h in head]))
     body = nodes.tbody("")
     for row in rows:
         name = nodes.literal(text=row.name)
-        body += _cells([name, nodes.Text(row.path), nodes.Text(row.formula)])
+        known = row.path not in (NO_GRADIENT, NO_HESSIAN)
+        path = nodes.Text(row.path) if known else nodes.strong(text=row.path)
+        body += _cells([name, path, nodes.Text(row.formula)])
     group += body
     return nodes.table("", group, classes=["distributions"])
 

@@ -1,0 +1,78 @@
+"""The examples of the documentation run as they stand, on short chains."""
+
+import doctest
+import re
+import sys
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pymc as pm
+import pytest
+from pymc.pytensorf import compile as pymc_compile
+
+import pymc_pmala
+
+DOCS = Path(__file__).parents[1] / "docs"
+PAGES = ["index.md", "quickstart.md", "extending.md", "compound_steps.md"]
+
+
+@pytest.fixture
+def run_page(monkeypatch):
+    """Execute a page's Python blocks, one after the other, and return what they define."""
+    quick = partial(pymc_compile, mode="FAST_COMPILE")
+    monkeypatch.setattr("pymc_pmala.langevin.pymc_compile", quick)
+    monkeypatch.setattr("pymc_pmala.step_methods.pymc_compile", quick)
+    short = {"draws": 8, "tune": 8, "chains": 1, "cores": 1, "random_seed": 1}
+    quiet = {"progressbar": False, "compute_convergence_checks": False}
+    monkeypatch.setattr(pm, "sample", partial(pm.sample, **short, **quiet))
+
+    def run(page):
+        text = (DOCS / page).read_text(encoding="utf-8")
+        namespace = {}
+        for block in re.findall(r"^```python\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE):
+            exec(compile(block, page, "exec"), namespace)
+        return namespace
+
+    return run
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_examples_of_a_page_run(page, run_page):
+    defined = run_page(page)
+    draws = defined["idata"].posterior
+    assert all(np.isfinite(draws[name].values).all() for name in draws.data_vars)
+    assert (defined["idata"].sample_stats["accepted"].values > 0).any()
+
+
+def test_the_example_of_a_rule_takes_effect(run_page, capsys):
+    run_page("extending.md")
+    [line] = [line for line in capsys.readouterr().out.splitlines() if "DoubleExponential" in line]
+    assert "closed form" in line
+
+
+def test_the_example_of_a_metric_is_the_fisher_metric(run_page):
+    defined = run_page("extending.md")
+    np.testing.assert_allclose(defined["mine"].metric, defined["fisher"].metric, rtol=1e-8)
+    np.testing.assert_allclose(defined["mine"].gamma, defined["fisher"].gamma, atol=1e-8)
+
+
+@pytest.mark.parametrize("name", pymc_pmala.__all__)
+def test_the_examples_of_docstrings_run(name):
+    runner = doctest.DocTestRunner()
+    for test in doctest.DocTestFinder(recurse=False).find(getattr(pymc_pmala, name), name):
+        runner.run(test)
+    assert runner.failures == 0
+
+
+def test_every_public_name_is_in_the_reference():
+    listed = (DOCS / "api" / "index.md").read_text(encoding="utf-8").split()
+    assert set(pymc_pmala.__all__) <= set(listed)
+
+
+def test_every_distribution_of_pymc_is_in_the_tables(monkeypatch):
+    pytest.importorskip("sphinx")
+    monkeypatch.setattr(sys, "path", [str(DOCS / "_ext"), *sys.path])
+    from distribution_table import missing_distributions
+
+    assert missing_distributions() == []
