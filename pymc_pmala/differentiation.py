@@ -12,6 +12,7 @@ from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.op import Op
 from pytensor.graph.replace import graph_replace, vectorize_graph
 from pytensor.graph.traversal import toposort
+from pytensor.scan.op import Scan
 from pytensor.tensor.basic import Alloc, ExtractDiag, Join, MakeVector
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
@@ -26,6 +27,8 @@ from pymc_pmala.compat import (
     node_pushforward,
     pullback,
 )
+
+from pymc_pmala.scans import batch_scan, push_scan
 
 __all__ = ["batch", "gradient", "pushforward"]
 
@@ -72,6 +75,11 @@ def _push_node(node: Apply, tangents: Sequence[Variable | None]) -> list[Variabl
         replace = dict(zip(inputs, node.inputs, strict=True))
         inner = graph_replace(outputs, replace, strict=False)
         return _push(inner, dict(zip(node.inputs, tangents, strict=True)))
+    if isinstance(op, Scan):
+        try:
+            return push_scan(node, tangents, _push)
+        except NotImplementedError:
+            return _push_by_reverse(node, tangents)
     if (linear := _linear_inputs(node)) is not None:
         return _push_linear(node, tangents, linear)
     if _is_product(op):
@@ -203,9 +211,18 @@ def gradient(cost: Variable, wrt: Variable, consider_constant: Sequence[Variable
 def batch(outputs: Sequence[Variable], replace: Mapping[Variable, Variable]) -> list[Variable]:
     """Evaluate graphs for many values of some variables at once, along a new leading axis.
 
-    Outputs that depend on none of them come back unbatched.
+    Outputs that depend on none of them come back unbatched. A Scan stays one loop.
     """
-    return vectorize_graph(list(outputs), replace)
+    known = dict(replace)
+    for node in toposort(list(outputs), blockers=list(known)):
+        if isinstance(node.op, Scan):
+            inputs = vectorize_graph(node.inputs, known)
+            if any(b is not v for b, v in zip(inputs, node.inputs, strict=True)):
+                try:
+                    known |= zip(node.outputs, batch_scan(node, inputs, batch), strict=True)
+                except NotImplementedError:
+                    continue
+    return vectorize_graph(list(outputs), known)
 
 
 def _is_float(variable: Variable) -> bool:

@@ -218,7 +218,7 @@ class SoftAbsMetric(Metric):
         self.product = pt.zeros_like(x) if product is None else product
         [mixed] = pushforward([self.product], x, second)
         self.mixed = mixed
-        basis = _identity(x)[elements_used(logp, x)]
+        basis = pt.constant(np.eye(x.type.shape[0], dtype=x.dtype)[elements_used(logp, x)])
         [rows] = batch([self.product], {first: basis})
         hessian = rows @ basis.T
         self.eigenvalues, vectors = pt.linalg.eigh(-0.5 * (hessian + hessian.T))
@@ -340,7 +340,7 @@ def build_metric(choice: MetricChoice, model: pm.Model, raveled: RaveledModel) -
             "a positive-definite array, or a function `metric(model, x)`."
         )
     if callable(choice):
-        return ExpressionMetric(x, pt.as_tensor_variable(choice(model, x)))
+        return ExpressionMetric(x, pt.as_tensor_variable(choice(model, x)).astype(x.dtype))
     return ConstantMetric(x, pt.as_tensor_variable(np.asarray(choice)))
 
 

@@ -1,0 +1,134 @@
+"""What one compiled transition costs, in gradients of the same model, and by dimension."""
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+import pymc as pm
+from pymc.pytensorf import compile as pymc_compile
+from pymc.pytensorf import make_shared_replacements
+
+from benchmarks.data import load_logistic
+from benchmarks.models import (
+    dense_regression,
+    hierarchical_regression,
+    independent_groups,
+    logistic_regression,
+)
+from pymc_pmala import MALA, MMALA, PMALA, SimplifiedMMALA
+from pymc_pmala.differentiation import gradient
+from pymc_pmala.factorization import Arrow
+from pymc_pmala.information import ravel_model
+
+__all__ = ["dimension_table", "transition_table"]
+
+REPEATS = 5
+
+
+def transition_table(names: list[str], folder: str | None) -> list[dict]:
+    """Cost of a transition of each method on the paper's data, in gradients.
+
+    Gradient and transitions are timed in turn in one process; the median of the repeats is
+    kept.
+    """
+    rows = []
+    for name in names:
+        model = logistic_regression(*load_logistic(name, folder))
+        steps = {cls.__name__: cls(model=model) for cls in (PMALA, MMALA, SimplifiedMMALA, MALA)}
+        calls = {"gradient": gradient_call(model)}
+        calls |= {label: transition_call(step, model) for label, step in steps.items()}
+        seconds = interleaved(calls)
+        draw = seconds_per_draw(steps["PMALA"], model)
+        rows.append(
+            {
+                "model": name,
+                "gradient_us": 1e6 * seconds["gradient"],
+                **{
+                    f"{label}_gradients": seconds[label] / seconds["gradient"]
+                    for label in steps
+                },
+                "PMALA_draw_over_transition": draw / seconds["PMALA"],
+            }
+        )
+    return rows
+
+
+def dimension_table(dimensions: list[int]) -> list[dict]:
+    """Cost of a PMALA transition by dimension, for a dense and for structured models."""
+    cases = [("dense", d, dense_regression(d)) for d in dimensions if d <= 200]
+    cases += [("hierarchical", d, hierarchical_regression(d)) for d in dimensions]
+    cases.append(("50 groups of 4", 200, independent_groups()))
+    rows = []
+    for kind, dimension, model in cases:
+        step = PMALA(model=model)
+        calls = {"gradient": gradient_call(model), "transition": transition_call(step, model)}
+        seconds = interleaved(calls)
+        rows.append(
+            {
+                "model": kind,
+                "dimension": dimension,
+                "factorization": "arrow" if isinstance(step._factorization, Arrow) else "dense",
+                "gradient_us": 1e6 * seconds["gradient"],
+                "transition_us": 1e6 * seconds["transition"],
+                "gradients": seconds["transition"] / seconds["gradient"],
+            }
+        )
+    return rows
+
+
+def gradient_call(model: pm.Model) -> Callable[[], object]:
+    """A compiled call of log-density and gradient at the initial point."""
+    point = model.initial_point()
+    shared = make_shared_replacements(point, model.value_vars, model)
+    raveled = ravel_model(model, model.value_vars, point, shared)
+    with model:
+        outputs = [raveled.logp, gradient(raveled.logp, raveled.x)]
+        function = pymc_compile([raveled.x], outputs)
+    function.trust_input = True
+    x = np.concatenate([np.ravel(point[v.name]) for v in model.value_vars])
+    return lambda: function(x)
+
+
+def transition_call(step, model: pm.Model) -> Callable[[], object]:
+    """The compiled transition that a step makes at each draw."""
+    point = model.initial_point()
+    x = np.concatenate([np.ravel(point[v.name]) for v in model.value_vars])
+    state = step._state_at(x)
+    noise = np.random.default_rng(1).standard_normal(len(x))
+    scales = step._scales(0.5)
+    arguments = (noise, *scales, *state[:3], *state.factor)
+    return lambda: step._transition(*arguments)
+
+
+def interleaved(calls: dict[str, Callable[[], object]]) -> dict[str, float]:
+    """Median seconds of each call, measured in turn so that a busy moment hits all alike."""
+    times: dict[str, list[float]] = {label: [] for label in calls}
+    for call in calls.values():
+        call()
+    for _ in range(REPEATS):
+        for label, call in calls.items():
+            times[label].append(_seconds(call))
+    return {label: float(np.median(values)) for label, values in times.items()}
+
+
+def _seconds(call: Callable[[], object], at_least: float = 0.1) -> float:
+    count, elapsed = 0, 0.0
+    start = time.perf_counter()
+    while elapsed < at_least:
+        for _ in range(10):
+            call()
+        count += 10
+        elapsed = time.perf_counter() - start
+    return elapsed / count
+
+
+def seconds_per_draw(step, model: pm.Model, draws: int = 2000) -> float:
+    """Seconds per draw of a bare ``pm.sample``, median of the repeats."""
+    times = []
+    options = {"chains": 1, "cores": 1, "tune": 0, "random_seed": 1, "progressbar": False}
+    with model:
+        for _ in range(3):
+            start = time.perf_counter()
+            pm.sample(draws=draws, step=step, compute_convergence_checks=False, **options)
+            times.append((time.perf_counter() - start) / draws)
+    return float(np.median(times))
