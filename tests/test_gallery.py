@@ -1,0 +1,95 @@
+"""PMALA with its default settings samples every model of the gallery, and correctly."""
+
+import json
+import logging
+import warnings
+
+import arviz as az
+import numpy as np
+import pymc as pm
+import pytest
+from gallery import GALLERY
+from gallery_truth import INTERPRETED, REFERENCE, initial_logp
+from pymc.blocking import DictToArrayBijection
+
+from pymc_pmala import PMALA
+
+CHAINS, TUNE, DRAWS = 2, 300, 1000
+TRUTH = json.loads(REFERENCE.read_text())
+
+
+def make_step(model):
+    """PMALA for the continuous variables, interpreted; Metropolis for a discrete one."""
+    kwargs = {"model": model, "compile_kwargs": {"mode": INTERPRETED}}
+    discrete = [v for v in model.free_RVs if v.dtype.startswith("int")]
+    if not discrete:
+        return PMALA(**kwargs), []
+    continuous = [v for v in model.free_RVs if v not in discrete]
+    return PMALA(continuous, **kwargs), [pm.Metropolis(discrete, **kwargs)]
+
+
+def begin(step, rng):
+    """What either version of PyMC does before a chain."""
+    if hasattr(step, "setup_chain"):
+        step.setup_chain(rng, TUNE, DRAWS)
+    else:
+        step.set_rng(rng)
+        step.tune = True
+
+
+def sample(model, seed):
+    """Draws of the raveled value variables and the statistics, by chain."""
+    step, others = make_step(model)
+    names = [v.name for v in step.vars]
+    chains, stats = [], []
+    for chain in range(CHAINS):
+        point = model.initial_point()
+        for i, method in enumerate([step, *others]):
+            begin(method, np.random.default_rng([seed, chain, i]))
+        kept = []
+        for t in range(TUNE + DRAWS):
+            if t == TUNE:
+                for method in [step, *others]:
+                    method.stop_tuning()
+            for other in others:
+                point, _ = other.step(point)
+            point, stat = step.step(point)
+            if t >= TUNE:
+                kept.append(DictToArrayBijection.map({n: point[n] for n in names}).data)
+                stats += stat
+        chains.append(kept)
+    return np.array(chains), {name: np.array([s[name] for s in stats]) for name in stats[0]}
+
+
+def monte_carlo_error(draws):
+    """Standard error of the mean of each parameter, and its effective sample size."""
+    effective = [float(az.ess(d, method="mean")) for d in np.moveaxis(draws, -1, 0)]
+    return draws.std(axis=(0, 1)) / np.sqrt(effective), np.array(effective)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [n if entry.fast else pytest.param(n, marks=pytest.mark.slow) for n, entry in GALLERY.items()],
+)
+@pytest.mark.filterwarnings("ignore::pymc.exceptions.ImputationWarning")
+def test_posterior_agrees_with_the_truth(name, caplog):
+    model, truth = GALLERY[name].build(), TRUTH[name]
+    np.testing.assert_allclose(initial_logp(model), truth["initial_logp"], err_msg="stale truth")
+    with warnings.catch_warnings(), caplog.at_level(logging.WARNING):
+        warnings.simplefilter("error")
+        draws, stats = sample(model, seed=20140604)
+    assert not caplog.records
+    assert np.isfinite(draws).all()
+    assert not stats["diverging"].any()
+    assert 0.1 < stats["accepted"].mean() < 0.999
+
+    mean, sd = draws.mean(axis=(0, 1)), draws.std(axis=(0, 1))
+    mean_error, effective = monte_carlo_error(draws)
+    variance_error, effective_of_squares = monte_carlo_error((draws - mean) ** 2)
+    assert (effective > 100).all()
+    assert (effective_of_squares > 100).all()
+    error = np.asarray(truth["error"])
+    of_mean = (mean - truth["mean"]) / np.hypot(mean_error, error)
+    of_sd = (sd - truth["sd"]) / np.hypot(variance_error / (2 * sd), error)
+    np.testing.assert_array_less(abs(of_mean), 4.0, err_msg="means")
+    np.testing.assert_array_less(abs(of_sd), 4.0, err_msg="sds")
