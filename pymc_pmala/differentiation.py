@@ -18,6 +18,7 @@ from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.math import Dot, Sum
 from pytensor.tensor.shape import Reshape, SpecifyShape
+from pytensor.tensor.subtensor import Subtensor, get_constant_idx
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_pmala.compat import (
@@ -198,14 +199,64 @@ def _push_by_reverse(node: Apply, tangents: Sequence[Variable | None]) -> list[V
     return pushed
 
 
-def gradient(cost: Variable, wrt: Variable, consider_constant: Sequence[Variable] = ()):
-    """Reverse-mode gradient of a scalar; zeros where ``wrt`` has no path to ``cost``."""
-    return pt.grad(
-        cost,
-        wrt,
-        consider_constant=list(consider_constant),
-        disconnected_inputs="ignore",
+def gradient(
+    cost: TensorVariable, wrt: TensorVariable, consider_constant: Sequence[Variable] = ()
+) -> TensorVariable:
+    """Reverse-mode gradient of a scalar; zeros where ``wrt`` has no path to ``cost``.
+
+    A vector that is only ever read in slices is differentiated slice by slice: joining the
+    parts is cheaper than adding each into a vector of zeros, and batches better.
+    """
+    parts = _disjoint_slices(cost, wrt)
+    if parts is None:
+        return pt.grad(
+            cost,
+            wrt,
+            consider_constant=list(consider_constant),
+            disconnected_inputs="ignore",
+        )
+    readers = [reader for _, _, same in parts for reader in same]
+    slopes = iter(
+        pt.grad(
+            cost,
+            readers,
+            consider_constant=list(consider_constant),
+            disconnected_inputs="ignore",
+        )
     )
+    joined, end = [], 0
+    for start, stop, same in parts:
+        if start > end:
+            joined.append(pt.zeros(start - end, dtype=wrt.dtype))
+        joined.append(pt.add(*[next(slopes) for _ in same]))
+        end = stop
+    if end < wrt.type.shape[0]:
+        joined.append(pt.zeros(wrt.type.shape[0] - end, dtype=wrt.dtype))
+    return joined[0] if len(joined) == 1 else pt.concatenate(joined)
+
+
+def _disjoint_slices(
+    graph: Variable, vector: TensorVariable
+) -> list[tuple[int, int, list[Variable]]] | None:
+    """The slices by which a graph reads a vector: start, stop, readers; None if it has others."""
+    found: dict[tuple[int, int], list[Variable]] = {}
+    for node in toposort([graph], blockers=[vector]):
+        if vector not in node.inputs:
+            continue
+        if not isinstance(node.op, Subtensor) or vector.type.shape[0] is None:
+            return None
+        [index] = get_constant_idx(node.op.idx_list, node.inputs, allow_partial=True)
+        if not isinstance(index, slice) or index.step not in (None, 1):
+            return None
+        if any(isinstance(bound, Variable) for bound in (index.start, index.stop)):
+            return None
+        start, stop, _ = index.indices(vector.type.shape[0])
+        found.setdefault((start, stop), []).append(node.outputs[0])
+    ordered = sorted(found.items())
+    ends = [stop for (_, stop), _ in ordered]
+    if not ordered or any(s < e for ((s, _), _), e in zip(ordered[1:], ends, strict=False)):
+        return None
+    return [(start, stop, readers) for (start, stop), readers in ordered]
 
 
 def batch(outputs: Sequence[Variable], replace: Mapping[Variable, Variable]) -> list[Variable]:

@@ -4,7 +4,7 @@ import numpy as np
 import pytensor
 import pytensor.tensor as pt
 import pytest
-from pymc_pmala.differentiation import batch, pushforward
+from pymc_pmala.differentiation import batch, gradient, pushforward
 from pymc_pmala.geometry import INTERPRETED
 
 rng = np.random.default_rng(3)
@@ -80,3 +80,11 @@ def test_derivative_of_a_linear_graph_does_not_mention_the_point(name):
 def test_no_path_gives_no_derivative():
     x, y, direction = pt.vector("x"), pt.vector("y"), pt.vector("l")
     assert pushforward([y**2], x, direction) == [None]
+
+
+def test_gradient_by_slices_agrees_with_the_whole_gradient():
+    x = pt.vector("x", shape=(7,))
+    cost = (x[1:3] ** 2).sum() + pt.exp(x[3:6]).sum() * x[1:3].sum()
+    by_slices, whole = gradient(cost, x), pt.grad(cost, x)
+    function = pytensor.function([x], [by_slices, whole], mode=INTERPRETED)
+    np.testing.assert_allclose(*function(rng.normal(size=7)))
