@@ -1,9 +1,12 @@
 """Sphinx configuration. Build: sphinx-build -W -b html docs docs/_build/html."""
 
+import inspect
 import os
 import sys
 from importlib.metadata import version as installed_version
 from pathlib import Path
+
+from pymc.step_methods.compound import BlockedStep
 
 sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 
@@ -75,6 +78,16 @@ def join_continued_lines(app, what, name, obj, options, lines):
     lines[:] = "\n".join(lines).replace("\\\n", "").split("\n")
 
 
+def signature_of_step_method(app, what, name, obj, options, signature, return_annotation):
+    """Show the arguments of ``__init__``: those of ``__new__`` are any."""
+    if what != "class" or not issubclass(obj, BlockedStep):
+        return None
+    _, *others = inspect.signature(obj.__init__).parameters.values()
+    plain = [p.replace(annotation=inspect.Parameter.empty) for p in others]
+    return str(inspect.Signature(plain)), return_annotation
+
+
 def setup(app):
     # Before numpydoc parses the docstring.
     app.connect("autodoc-process-docstring", join_continued_lines, priority=400)
+    app.connect("autodoc-process-signature", signature_of_step_method)

@@ -209,9 +209,7 @@ MULTIVARIATE = {
     ),
     "Multinomial": lambda: pm.Multinomial("v", 3, _simplex(), observed=_COUNTS),
     "MvNormal": lambda: pm.MvNormal("v", np.zeros(2), _COVARIANCE * _positive()),
-    "MvStudentT": lambda: pm.MvStudentT(
-        "v", 4.0, mu=np.zeros(2), scale=_COVARIANCE * _positive()
-    ),
+    "MvStudentT": lambda: pm.MvStudentT("v", 4.0, mu=np.zeros(2), scale=_COVARIANCE * _positive()),
     "OrderedMultinomial": lambda: pm.OrderedMultinomial(
         "v", _normal(), [-1.0, 1.0], 3, observed=_COUNTS
     ),
