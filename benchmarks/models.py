@@ -3,7 +3,12 @@
 import numpy as np
 import pymc as pm
 
-__all__ = ["dense_regression", "hierarchical_regression", "independent_groups", "logistic_regression"]
+__all__ = [
+    "dense_regression",
+    "hierarchical_regression",
+    "independent_groups",
+    "logistic_regression",
+]
 
 
 def logistic_regression(x: np.ndarray, y: np.ndarray) -> pm.Model:

@@ -43,10 +43,7 @@ def transition_table(names: list[str], folder: str | None) -> list[dict]:
             {
                 "model": name,
                 "gradient_us": 1e6 * seconds["gradient"],
-                **{
-                    f"{label}_gradients": seconds[label] / seconds["gradient"]
-                    for label in steps
-                },
+                **{f"{label}_gradients": seconds[label] / seconds["gradient"] for label in steps},
                 "PMALA_draw_over_transition": draw / seconds["PMALA"],
             }
         )

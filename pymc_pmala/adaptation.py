@@ -64,9 +64,7 @@ class StepSizeAdaptation(WithSamplingState):
         """Learn from the acceptance probability of one transition."""
         self.count += 1
         gain = self._GAIN * (self.count + self._OFFSET) ** -self._DECAY
-        self.log_step = min(
-            self.log_step + gain * (acceptance - self.target), self._log_largest
-        )
+        self.log_step = min(self.log_step + gain * (acceptance - self.target), self._log_largest)
         weight = self.count**-self._AVERAGING
         self.log_average += weight * (self.log_step - self.log_average)
 

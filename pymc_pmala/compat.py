@@ -15,7 +15,6 @@ from pytensor.tensor.special import LogSoftmax
 __all__ = ["INDEXING_OPS", "WRITING_OPS", "inner_graph", "node_pushforward", "pullback"]
 
 
-
 def _subtensor_ops(*names: str) -> tuple[type[Op], ...]:
     return tuple(getattr(subtensor, name) for name in names if hasattr(subtensor, name))
 
@@ -53,9 +52,7 @@ def pullback(
     return pytensor.gradient.Lop(list(outputs), list(wrt), list(cotangents), **options)
 
 
-def node_pushforward(
-    node: Apply, tangents: Sequence[Variable | None]
-) -> list[Variable | None]:
+def node_pushforward(node: Apply, tangents: Sequence[Variable | None]) -> list[Variable | None]:
     """Call one node's own forward derivative; ``None`` stands for "no dependence".
 
     ``Op.R_op`` with ``None`` before pytensor 3.0, ``Op.pushforward`` with

@@ -4,6 +4,7 @@ Everything here takes and returns symbolic variables and never compiles.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pytensor.tensor as pt
 from pytensor.compile.builders import OpFromGraph
@@ -28,7 +29,6 @@ from pymc_pmala.compat import (
     node_pushforward,
     pullback,
 )
-
 from pymc_pmala.scans import batch_scan, push_scan
 
 __all__ = ["batch", "gradient", "pushforward"]
@@ -136,7 +136,7 @@ def _push_product(node: Apply, tangents: Sequence[Variable | None]) -> Variable:
     return sum(terms[1:], terms[0])
 
 
-def _push_arithmetic(node: Apply, tangents: Sequence[Variable | None]) -> Variable | None:
+def _push_arithmetic(node: Apply, tangents: Sequence[Any]) -> Variable | None:
     """Derivative of plain arithmetic; None if the node is something else.
 
     Written out, because the Ops' own multiplies by ones that look like functions of x.
@@ -146,9 +146,7 @@ def _push_arithmetic(node: Apply, tangents: Sequence[Variable | None]) -> Variab
     if name in ("Add", "Sub"):
         signs = [-1.0 if name == "Sub" and i == 1 else 1.0 for i in range(len(inputs))]
         terms = [
-            t if sign > 0 else -t
-            for t, sign in zip(tangents, signs, strict=True)
-            if t is not None
+            t if sign > 0 else -t for t, sign in zip(tangents, signs, strict=True) if t is not None
         ]
     elif name == "Mul":
         terms = [

@@ -93,7 +93,9 @@ class MetricExplanation:
     _HEADINGS = ("factor", "distribution", "information", "share of trace", "rank")
 
     def _cells(self) -> list[tuple[str, ...]]:
-        return [(f.name, f.distribution, f.path, f"{f.share:.1%}", str(f.rank)) for f in self.factors]
+        return [
+            (f.name, f.distribution, f.path, f"{f.share:.1%}", str(f.rank)) for f in self.factors
+        ]
 
     def _summary(self) -> list[str]:
         return [
@@ -128,9 +130,7 @@ class MetricExplanation:
             for row in self._cells()
         )
         foot = "<br>".join(html.escape(line) for line in self._summary())
-        return (
-            f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p>{foot}</p>"
-        )
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p>{foot}</p>"
 
 
 def explain_metric(

@@ -233,7 +233,6 @@ class Arrow(Factorization):
         """Rows of L⁻¹: those of a block are summed over the blocks, which do not meet."""
         *blocks, corner = factor
         width = len(self.border)
-        corner_inverse = self._solve_corner(corner, pt.eye(width), b_ndim=2) if width else None
         within, across = [], []
         for group, (lower, coupled) in zip(self.groups, _pairs(blocks), strict=True):
             number, size = group.shape
@@ -247,6 +246,7 @@ class Arrow(Factorization):
         top = pt.concatenate([*within, pt.zeros((self._largest, width))], axis=1)
         if not width:
             return top[:, self._restore]
+        corner_inverse = _solve(corner, pt.eye(width), b_ndim=2)
         left = -corner_inverse @ pt.concatenate(across, axis=1)
         bottom = pt.concatenate([left, corner_inverse], axis=1)
         return pt.concatenate([top, bottom])[:, self._restore]
@@ -263,10 +263,10 @@ class Arrow(Factorization):
             start += group.size
         return parts
 
-    def _solve_corner(self, corner, right, b_ndim: int = 1, trans=0) -> TensorVariable:
-        if not len(self.border):
-            return right
-        return _solve(corner, right, b_ndim=b_ndim, trans=trans)
+    def _solve_corner(
+        self, corner: TensorVariable, right: TensorVariable, trans: str | int = 0
+    ) -> TensorVariable:
+        return _solve(corner, right, b_ndim=1, trans=trans) if len(self.border) else right
 
 
 def _pairs(parts: Sequence[TensorVariable]) -> list[tuple[TensorVariable, TensorVariable]]:

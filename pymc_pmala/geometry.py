@@ -21,9 +21,9 @@ from pymc_pmala.information import RaveledModel, ravel_model
 from pymc_pmala.metrics import ConstantMetric, Metric, MetricChoice, build_metric
 
 __all__ = [
+    "INTERPRETED",
     "LocalGeometry",
     "SymbolicGeometry",
-    "INTERPRETED",
     "continuous_value_vars",
     "geometry_function",
     "local_geometry",
@@ -82,9 +82,7 @@ class SymbolicGeometry(NamedTuple):
     factorization: Factorization
 
 
-def continuous_value_vars(
-    vars: Sequence[Variable] | None, model: pm.Model
-) -> list[TensorVariable]:
+def continuous_value_vars(vars: Sequence[Variable] | None, model: pm.Model) -> list[TensorVariable]:
     """Value variables for what a user listed: random variables, value variables, or nothing.
 
     Raises

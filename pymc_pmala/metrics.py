@@ -167,7 +167,9 @@ class FisherMetric(Metric):
         if not self.coordinates:
             return None
         derivatives = pushforward(self.cotangents, self.x, self.direction)
-        moving = [(c, d) for c, d in zip(self.coordinates, derivatives, strict=True) if d is not None]
+        moving = [
+            (c, d) for c, d in zip(self.coordinates, derivatives, strict=True) if d is not None
+        ]
         batched = batch(
             [*self.tangents, *self.cotangents, *[d for _, d in moving]], {self.direction: rows}
         )

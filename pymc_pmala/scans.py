@@ -17,9 +17,7 @@ from pymc_pmala.compat import inner_graph
 
 __all__ = ["batch_scan", "push_scan"]
 
-Push = Callable[
-    [Sequence[Variable], Mapping[Variable, Variable | None]], list[Variable | None]
-]
+Push = Callable[[Sequence[Variable], Mapping[Variable, Variable | None]], list[Variable | None]]
 Batch = Callable[[Sequence[Variable], Mapping[Variable, Variable]], list[Variable]]
 
 
@@ -119,9 +117,7 @@ def batch_scan(node: Apply, batched: Sequence[Variable], batch: Batch) -> list[V
     """A Scan over many values of some inputs, along a leading axis, in one loop."""
     loop = _take_apart(node)
     known = dict(zip(node.inputs, batched, strict=True))
-    size = next(
-        b.shape[0] for b, v in zip(batched, node.inputs, strict=True) if b.ndim > v.ndim
-    )
+    size = next(b.shape[0] for b, v in zip(batched, node.inputs, strict=True) if b.ndim > v.ndim)
     inner: dict[Variable, Variable] = {}
 
     def series(old: _Series, constant: bool) -> _Series:

@@ -207,6 +207,8 @@ compile_kwargs, rng, blocked
         compile_kwargs: dict[str, Any],
     ) -> None:
         self._learned: Metric | None = None
+        self._pieces: Any = None
+        self._factorise: Any = None
         super()._compile(model, point, shared, compile_kwargs)
         if self._learned is None:
             return

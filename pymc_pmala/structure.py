@@ -59,10 +59,16 @@ def _coupling(metric: FisherMetric, point: np.ndarray) -> np.ndarray:
     identity = pt.constant(np.eye(dimension, dtype=dtype))
     along = [t.ravel() for t in [*metric.tangents, *metric.cotangents]]
     along = batch(along, {metric.direction: identity})
-    across = [pt.zeros_like(c) if d is None else d for c, d in zip(metric.cotangents, changes, strict=True)]
+    across = [
+        pt.zeros_like(c) if d is None else d
+        for c, d in zip(metric.cotangents, changes, strict=True)
+    ]
     across = batch([d.ravel() for d in across], {other: identity})
     function = pytensor.function(
-        [metric.x, metric.direction], [*along, *across], mode=_INTERPRETED, on_unused_input="ignore"
+        [metric.x, metric.direction],
+        [*along, *across],
+        mode=_INTERPRETED,
+        on_unused_input="ignore",
     )
     rng = np.random.default_rng(0)
     pattern = np.eye(dimension, dtype=bool)
@@ -71,8 +77,8 @@ def _coupling(metric: FisherMetric, point: np.ndarray) -> np.ndarray:
         values = function(near, rng.standard_normal(dimension).astype(dtype))
         n = len(metric.tangents)
         for parts in zip(values[:n], values[n : 2 * n], values[2 * n :], strict=True):
-            touched = sum(_nonzero(part, dimension) for part in parts) > 0
-            touched = touched.astype(np.float32)
+            first, *others = (_nonzero(part, dimension) for part in parts)
+            touched = sum(others, first).astype(bool).astype(np.float32)
             pattern |= touched @ touched.T > 0
     return pattern
 

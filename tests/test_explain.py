@@ -3,6 +3,7 @@
 import numpy as np
 import pymc as pm
 import pytest
+
 from pymc_pmala import explain_metric, local_geometry
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytensor
 import pytensor.tensor as pt
 import pytest
+
 from pymc_pmala.factorization import Arrow, Dense
 from pymc_pmala.geometry import INTERPRETED
 

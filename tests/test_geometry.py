@@ -4,6 +4,7 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 import pytest
+
 from pymc_pmala import local_geometry
 from pymc_pmala.geometry import INTERPRETED, geometry_function
 

@@ -6,10 +6,10 @@ import arviz as az
 import numpy as np
 import pymc as pm
 import pytest
-from pymc_pmala import MMALA, PMALA
 
 from benchmarks.data import load_logistic
 from benchmarks.models import logistic_regression
+from pymc_pmala import MMALA, PMALA
 
 pytestmark = pytest.mark.slow
 
@@ -20,9 +20,7 @@ ACCEPTANCE = {"australian": 0.52, "german": 0.47, "heart": 0.48, "pima": 0.69, "
 def sample(step, model, **options):
     defaults = {"chains": 4, "cores": 1, "progressbar": False, "random_seed": 3}
     with model:
-        return pm.sample(
-            step=step, compute_convergence_checks=False, **(defaults | options)
-        )
+        return pm.sample(step=step, compute_convergence_checks=False, **(defaults | options))
 
 
 @pytest.mark.parametrize("name", ACCEPTANCE)

@@ -5,6 +5,7 @@ import pymc as pm
 import pytensor
 import pytest
 from pymc.pytensorf import make_shared_replacements
+
 from pymc_pmala.factorization import Arrow, Dense
 from pymc_pmala.geometry import INTERPRETED, symbolic_geometry
 from pymc_pmala.information import ravel_model
@@ -54,7 +55,9 @@ def regression():
 
 def factorizations(model):
     point = model.initial_point()
-    raveled = ravel_model(model, model.value_vars, point, make_shared_replacements(point, model.value_vars, model))
+    raveled = ravel_model(
+        model, model.value_vars, point, make_shared_replacements(point, model.value_vars, model)
+    )
     metric = build_metric("fisher", model, raveled)
     x = np.concatenate([np.ravel(point[v.name]) for v in model.value_vars])
     return raveled, metric, find_factorization(metric, x), x

@@ -71,7 +71,9 @@ def _known(variable: TensorVariable) -> bool | float | None:
     name, inputs = operation(variable)
     if name == "structure":
         return _known(inputs[0])
-    values = [_known(i) for i in inputs] if name in _COMPARISONS else [None]
+    if name not in _COMPARISONS:
+        return None
+    values = [_known(i) for i in inputs]
     return None if None in values else _COMPARISONS[name](*values)
 
 

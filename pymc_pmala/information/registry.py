@@ -53,7 +53,7 @@ class Factor:
     """
 
     name: str
-    op: Op | None
+    op: Any
     value: TensorVariable
     unconstrained: TensorVariable
     parameters: tuple[TensorVariable, ...]
@@ -98,7 +98,7 @@ class Information:
         single = not isinstance(coordinates, Sequence)
         listed = [coordinates] if single else list(coordinates)
         self.coordinates = tuple(pt.as_tensor_variable(c) for c in listed)
-        self.weight = weight if callable(weight) or not single else [[weight]]
+        self.weight: Any = weight if callable(weight) or not single else [[weight]]
 
 
 class QuadraticForm:
