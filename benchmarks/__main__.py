@@ -10,11 +10,11 @@ from pathlib import Path
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
 
-from rich.console import Console
-from rich.table import Table
+from rich.console import Console  # noqa: E402
+from rich.table import Table  # noqa: E402
 
-from benchmarks.data import LOGISTIC_SETS
-from benchmarks.transition import dimension_table, transition_table
+from benchmarks.data import LOGISTIC_SETS  # noqa: E402
+from benchmarks.transition import dimension_table, transition_table  # noqa: E402
 
 
 def main() -> None:

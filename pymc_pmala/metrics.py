@@ -1,12 +1,12 @@
-"""Metrics G(x): their products and the contractions of their derivative, as expressions.
+r"""Metrics G(x): their products and the contractions of their derivative, as expressions.
 
 The derivative of G enters the samplers only through two contractions with A = G⁻¹. With
-:math:`A = \\sum_r l_r l_r^T` they need no derivative tensor:
+:math:`A = \sum_r l_r l_r^T` they need no derivative tensor:
 
-.. math:: v_i = \\sum_{jk} \\partial_j G_{ik} A_{jk}
-          = \\sum_r \\frac{d}{d\\epsilon} [G(x + \\epsilon l_r) l_r]_i,
-          \\qquad
-          \\nabla \\log |G| = \\nabla_x \\sum_r l_r^T G(x) l_r .
+.. math:: v_i = \sum_{jk} \partial_j G_{ik} A_{jk}
+          = \sum_r \frac{d}{d\epsilon} [G(x + \epsilon l_r) l_r]_i,
+          \qquad
+          \nabla \log |G| = \nabla_x \sum_r l_r^T G(x) l_r .
 """
 
 from abc import ABC, abstractmethod

@@ -1,5 +1,7 @@
 """Recognise links, and what is positive by construction, in pytensor graphs."""
 
+from typing import Any
+
 import numpy as np
 from pytensor.graph.basic import Constant, equal_computations
 from pytensor.raise_op import CheckAndRaise
@@ -73,7 +75,7 @@ def _known(variable: TensorVariable) -> bool | float | None:
         return _known(inputs[0])
     if name not in _COMPARISONS:
         return None
-    values = [_known(i) for i in inputs]
+    values: list[Any] = [_known(i) for i in inputs]
     return None if None in values else _COMPARISONS[name](*values)
 
 
