@@ -17,9 +17,11 @@ __all__ = ["GALLERY", "Entry"]
 # Data without a generator, whose streams may change: standard normal and positive numbers,
 # counts and a regressor.
 Z = np.array(
-    [0.13, -0.13, 0.64, 0.1, -0.54, 0.36, 1.3, 0.95, -0.7, -1.27, -0.62, 0.04]
-    + [-2.33, -0.22, -1.25, -0.73, -0.54, -0.32, 0.41, 1.04, -0.13, 1.37, -0.67, 0.35]
-)
+    [
+        [0.13, -0.13, 0.64, 0.1, -0.54, 0.36, 1.3, 0.95, -0.7, -1.27, -0.62, 0.04],
+        [-2.33, -0.22, -1.25, -0.73, -0.54, -0.32, 0.41, 1.04, -0.13, 1.37, -0.67, 0.35],
+    ]
+).ravel()
 POSITIVE = np.exp(0.6 * Z)
 COUNTS = np.array([1, 2, 0, 3, 1, 0, 2, 5, 1, 0, 4, 2, 0, 1, 3, 6, 2, 1, 0, 2, 7, 1, 3, 2])
 ZEROS = COUNTS * (np.arange(24) % 3 != 0)
@@ -324,7 +326,7 @@ def discrete_uniform_with_fixed_bounds():
     pm.Normal("y", mu, 1, observed=Z[:4])
 
 
-@gallery(fast=True)
+@gallery
 def categorical_softmax():
     slopes = pm.Normal("slopes", 0, 1, shape=2)
     logits = pt.concatenate([pt.zeros((24, 1)), X[:, None] * slopes[None, :]], axis=1)
@@ -409,7 +411,7 @@ def mixture_of_different_families():
     pm.Mixture("y", w=pt.stack([w, 1 - w]), comp_dists=components, observed=Z)
 
 
-@gallery(fast=True)
+@gallery
 def normal_mixture():
     mu = pm.Normal(
         "mu", 0, 3, shape=2, transform=pm.distributions.transforms.ordered,

@@ -14,7 +14,7 @@ from pymc.blocking import DictToArrayBijection
 
 from pymc_pmala import PMALA
 
-CHAINS, TUNE, DRAWS = 2, 300, 1000
+CHAINS, TUNE, DRAWS = 2, 200, 400
 TRUTH = json.loads(REFERENCE.read_text())
 
 
