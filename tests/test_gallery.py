@@ -81,7 +81,8 @@ def test_posterior_agrees_with_the_truth(name, caplog):
     assert not caplog.records
     assert np.isfinite(draws).all()
     assert not stats["diverging"].any()
-    assert 0.1 < stats["accepted"].mean() < 0.999
+    # No upper bound: where the posterior is Gaussian, the proposal is exact.
+    assert stats["accepted"].mean() > 0.1
 
     mean, sd = draws.mean(axis=(0, 1)), draws.std(axis=(0, 1))
     mean_error, effective = monte_carlo_error(draws)
