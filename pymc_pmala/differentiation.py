@@ -6,13 +6,14 @@ Everything here takes and returns symbolic variables and never compiles.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pytensor.tensor as pt
 from pytensor.compile.builders import OpFromGraph
 from pytensor.gradient import NullType
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.op import Op
 from pytensor.graph.replace import graph_replace, vectorize_graph
-from pytensor.graph.traversal import toposort
+from pytensor.graph.traversal import ancestors, toposort
 from pytensor.scan.op import Scan
 from pytensor.tensor.basic import Alloc, ExtractDiag, Join, MakeVector
 from pytensor.tensor.blockwise import Blockwise
@@ -31,7 +32,7 @@ from pymc_pmala.compat import (
 )
 from pymc_pmala.scans import batch_scan, push_scan
 
-__all__ = ["batch", "gradient", "pushforward"]
+__all__ = ["batch", "forward_gradient", "gradient", "has_loop", "pushforward"]
 
 _LINEAR_IN_FIRST = (DimShuffle, Reshape, SpecifyShape, Alloc, Sum, ExtractDiag, *INDEXING_OPS)
 
@@ -231,6 +232,21 @@ def gradient(
     if end < wrt.type.shape[0]:
         joined.append(pt.zeros(wrt.type.shape[0] - end, dtype=wrt.dtype))
     return joined[0] if len(joined) == 1 else pt.concatenate(joined)
+
+
+def forward_gradient(cost: TensorVariable, wrt: TensorVariable) -> TensorVariable:
+    """Gradient of a scalar by one forward derivative for each element of ``wrt``, batched."""
+    direction = wrt.type()
+    [slope] = pushforward([cost], wrt, direction)
+    if slope is None:
+        return pt.zeros_like(wrt)
+    identity = pt.constant(np.eye(wrt.type.shape[0], dtype=wrt.dtype))
+    return batch([slope], {direction: identity})[0]
+
+
+def has_loop(graphs: Sequence[Variable]) -> bool:
+    """Whether a Scan stands in one of the graphs."""
+    return any(v.owner is not None and isinstance(v.owner.op, Scan) for v in ancestors(graphs))
 
 
 def _disjoint_slices(

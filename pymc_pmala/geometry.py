@@ -15,7 +15,7 @@ from pytensor.compile.mode import Mode
 from pytensor.graph.basic import Variable
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_pmala.differentiation import gradient
+from pymc_pmala.differentiation import forward_gradient, gradient, has_loop
 from pymc_pmala.factorization import Dense, Factorization
 from pymc_pmala.information import RaveledModel, ravel_model
 from pymc_pmala.metrics import ConstantMetric, Metric, MetricChoice, build_metric
@@ -119,7 +119,9 @@ def symbolic_geometry(
     =================  =============================================
     """
     x, logp = raveled.x, raveled.logp
-    force = gradient(logp, x)
+    # The tangents of a loop are needed for the metric anyway.
+    looped = has_loop([logp]) and not isinstance(metric, ConstantMetric)
+    force = forward_gradient(logp, x) if looped else gradient(logp, x)
     if isinstance(metric, ConstantMetric):
         return SymbolicGeometry(x, logp, force, None, factorization)
     factor = metric_factor(metric, factorization)

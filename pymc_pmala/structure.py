@@ -11,7 +11,7 @@ from scipy.sparse.csgraph import connected_components
 
 from pymc_pmala.differentiation import batch, pushforward
 from pymc_pmala.factorization import Arrow, Dense, Factorization
-from pymc_pmala.metrics import FisherMetric, FlooredMetric, Metric, SumMetric
+from pymc_pmala.metrics import FisherMetric, FlooredMetric, LoopFisherMetric, Metric, SumMetric
 
 __all__ = ["find_factorization"]
 
@@ -44,7 +44,8 @@ def _fisher_part(metric: Metric) -> FisherMetric | None:
         return _fisher_part(metric.metric)
     if isinstance(metric, SumMetric) and len(metric.terms) == 1:
         return _fisher_part(metric.terms[0])
-    return metric if isinstance(metric, FisherMetric) else None
+    dense = isinstance(metric, LoopFisherMetric) or not isinstance(metric, FisherMetric)
+    return None if dense else metric
 
 
 def _coupling(metric: FisherMetric, point: np.ndarray) -> np.ndarray:
