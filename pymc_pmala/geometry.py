@@ -160,7 +160,7 @@ def local_geometry(
     ----------
     point : mapping of str to array, optional
         Values of the value variables, as in ``model.initial_point()``, the default.
-    metric : {"fisher", "identity"}, array or callable, default "fisher"
+    metric : {"fisher", "softabs", "identity"}, array or callable, default "fisher"
         The metric, as for `PMALA`.
     vars : sequence of variables, optional
         The variables that make up the raveled vector, default all; others are held at

@@ -1,5 +1,6 @@
 """The Metropolis-adjusted Langevin chain that all step methods share, inside PyMC's contract."""
 
+import inspect
 import math
 from collections.abc import Sequence
 from operator import is_
@@ -20,6 +21,7 @@ from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.gradient import NullTypeGradError
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import graph_inputs
+from pytensor.graph.utils import MethodNotDefined
 from rich.progress import TextColumn
 from rich.table import Column
 
@@ -99,6 +101,12 @@ class Langevin(ArrayStepShared):
         "model_logp": (np.float64, []),
     }
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Show the arguments of ``__init__``, which PyMC's ``__new__`` would hide."""
+        super().__init_subclass__(**kwargs)
+        _, *parameters = inspect.signature(cls.__init__).parameters.values()
+        cls.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+
     def __new__(cls, vars=None, *args, **kwargs):
         """Create one step for all variables, or one for each with ``blocked=False``."""
         if vars is None:
@@ -161,10 +169,15 @@ class Langevin(ArrayStepShared):
             start = DictToArrayBijection.map({v.name: point[v.name] for v in self.vars}).data
             self._factorization = self._find_factorization(metric, start)
             geometry = symbolic_geometry(raveled, metric, self._factorization, self.drift)
-        except (NotImplementedError, NullTypeGradError) as error:
+        except (NotImplementedError, NullTypeGradError, MethodNotDefined) as error:
             names = without_gradient(model, self.vars)
             if not names:
-                raise
+                raise ValueError(
+                    f"The metric {self.metric!r} needs derivatives beyond the gradient, which "
+                    f"an Op of this model does not have ({error}). Choose metric='identity' or "
+                    "a constant array, or give the distribution its information with "
+                    "`pymc_pmala.register_information`."
+                ) from error
             raise ValueError(
                 f"Langevin samplers need gradients, but the log-density cannot be differentiated "
                 f"with respect to {names}. Give the Ops that depend on them a gradient, or give "

@@ -39,9 +39,10 @@ class PMALA(Langevin):
     vars : sequence of variables, optional
         Random variables or value variables to sample; all by default. Others are held at
         the values that other step methods give them.
-    metric : {"fisher", "identity"}, array or callable, default "fisher"
+    metric : {"fisher", "softabs", "identity"}, array or callable, default "fisher"
         ``"fisher"`` is the expected information :math:`\sum_f J_f^T K_f J_f` of the
-        model's factors. An array is a constant metric, or its diagonal. A callable
+        model's factors. ``"softabs"`` makes the Hessian of the negative log-density positive
+        definite by the SoftAbs of its eigenvalues. An array is a constant metric, or its diagonal. A callable
         ``metric(model, x)`` returns a d × d pytensor expression in the raveled value
         variables ``x``.
     integrator : {"exponential", "euler"}, default "exponential"
@@ -149,8 +150,9 @@ class MALA(Langevin):
     metric : {"adapt", "identity"} or array, default "adapt"
         :math:`G = A^{-1}`. ``"adapt"`` averages the model's Fisher information over the
         tuning draws and freezes it when tuning ends.
-    integrator, step_size, target_accept, adapt_step_size, model, initial_point, \
-compile_kwargs, rng, blocked
+    integrator, step_size, target_accept, adapt_step_size
+        As for `PMALA`.
+    model, initial_point, compile_kwargs, rng, blocked
         As for `PMALA`.
 
     References
