@@ -13,6 +13,7 @@ from pymc.distributions.continuous import (
     HalfCauchyRV,
     HalfFlatRV,
     HalfStudentTRV,
+    InterpolatedRV,
     MoyalRV,
     WaldRV,
     WeibullBetaRV,
@@ -296,6 +297,26 @@ def uniform(factor: Factor) -> list[Information]:
     if factor.observed:
         return [Information(pt.log(upper - lower), 1.0)]
     return [Information(factor.unconstrained, 1.0 / 3.0)]
+
+
+@register_information(InterpolatedRV)
+def interpolated(factor: Factor) -> list[Information]:
+    """Interpolated(x, f), free: 1/Var on v, and 1/3 on the unconstrained value as for a Uniform.
+
+    An approximation: PyMC's splines cannot be differentiated more than once.
+    """
+    points, density, _ = factor.parameters
+    if factor.observed:
+        return []
+    mean = (points * density).sum(axis=-1) / density.sum(axis=-1)
+    square = (points**2 * density).sum(axis=-1) / density.sum(axis=-1)
+    return [
+        Information(factor.value, 1.0 / (square - mean**2)),
+        Information(factor.unconstrained, 1.0 / 3.0),
+    ]
+
+
+interpolated.path = "variance and bounds"  # type: ignore[attr-defined]
 
 
 @register_information(TriangularRV)
