@@ -77,6 +77,9 @@ def test_posterior_agrees_with_the_truth(name, caplog):
     np.testing.assert_allclose(initial_logp(model), truth["initial_logp"], err_msg="stale truth")
     with warnings.catch_warnings(), caplog.at_level(logging.WARNING):
         warnings.simplefilter("error")
+        # What PyMC and pytensor say to each other, and of a missing BLAS.
+        warnings.filterwarnings("ignore", category=FutureWarning, module=r"pymc\.|pytensor\.")
+        warnings.filterwarnings("ignore", message=".*BLAS")
         draws, stats = sample(model, seed=20140604)
     assert not caplog.records
     assert np.isfinite(draws).all()
