@@ -142,7 +142,7 @@ def _push_arithmetic(node: Apply, tangents: Sequence[Any]) -> Variable | None:
 
     Written out, because the Ops' own multiplies by ones that look like functions of x.
     """
-    [output], inputs = node.outputs, node.inputs
+    output, inputs = node.outputs[0], node.inputs
     name = type(node.op.scalar_op).__name__
     if name in ("Add", "Sub"):
         signs = [-1.0 if name == "Sub" and i == 1 else 1.0 for i in range(len(inputs))]

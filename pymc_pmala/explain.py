@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from pymc_pmala.arguments import complete_point
-from pymc_pmala.differentiation import gradient
+from pymc_pmala.differentiation import gradient, has_loop
 from pymc_pmala.factorization import Arrow, Factorization
 from pymc_pmala.geometry import INTERPRETED, continuous_value_vars, symbolic_geometry
 from pymc_pmala.information import (
@@ -178,8 +178,13 @@ def explain_metric(
         with model:
             return pymc_compile([raveled.x], outputs, mode=INTERPRETED, on_unused_input="ignore")
 
+    # All graphs first: pytensor 2 rewrites a Scan's body in place when it compiles.
     parts = [_part(raveled, factor) for factor in raveled.factors]
-    whole, *matrices = compiled([metric.matrix(), *[m.matrix() for _, m in parts]])(x)
+    graphs = [metric.matrix(), *[part.matrix() for _, part in parts]]
+    geometry = symbolic_geometry(raveled, metric, factorization, "gamma")
+    slope = [raveled.logp, gradient(raveled.logp, raveled.x)]
+    full = [geometry.logp, geometry.force, *(geometry.factor or [])]
+    whole, *matrices = compiled(graphs)(x)
     eigenvalues = np.linalg.eigvalsh(whole)
     return MetricExplanation(
         factors=[
@@ -195,8 +200,8 @@ def explain_metric(
         dimension=len(x),
         smallest=float(eigenvalues[0]),
         largest=float(eigenvalues[-1]),
-        structure=_structure(factorization),
-        gradients_per_transition=_cost(raveled, metric, factorization, compiled, x),
+        structure=_structure(factorization, looped=has_loop([raveled.logp])),
+        gradients_per_transition=_seconds(compiled(full), x) / _seconds(compiled(slope), x),
     )
 
 
@@ -214,26 +219,14 @@ def _distribution(factor: Factor) -> str:
     return type(factor.op).__name__.removesuffix("RV").lstrip("_")
 
 
-def _structure(factorization: Factorization) -> str:
+def _structure(factorization: Factorization, looped: bool) -> str:
+    if looped:
+        return "dense, derivatives of G by finite differences through the model's loop"
     if not isinstance(factorization, Arrow):
         return "dense"
     blocks = " and ".join(f"{g.shape[0]} blocks of {g.shape[1]}" for g in factorization.groups)
     border = len(factorization.border)
     return f"{blocks}, {border} shared by all" if border else blocks
-
-
-def _cost(
-    raveled: RaveledModel,
-    metric: Metric,
-    factorization: Factorization,
-    compiled: Callable,
-    x: np.ndarray,
-) -> float:
-    """Time of a transition's geometry over that of a gradient, interpreted."""
-    geometry = symbolic_geometry(raveled, metric, factorization, "gamma")
-    slope = compiled([raveled.logp, gradient(raveled.logp, raveled.x)])
-    full = compiled([geometry.logp, geometry.force, *(geometry.factor or [])])
-    return _seconds(full, x) / _seconds(slope, x)
 
 
 def _seconds(function: Callable, x: np.ndarray) -> float:
