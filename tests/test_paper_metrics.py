@@ -22,9 +22,7 @@ def runge_kutta(v, r, a, b, c):
     k2 = slopes(v + h / 2 * k1[0], r + h / 2 * k1[1], a, b, c)
     k3 = slopes(v + h / 2 * k2[0], r + h / 2 * k2[1], a, b, c)
     k4 = slopes(v + h * k3[0], r + h * k3[1], a, b, c)
-    return tuple(
-        y + h / 6 * (k1[i] + 2 * k2[i] + 2 * k3[i] + k4[i]) for i, y in enumerate((v, r))
-    )
+    return tuple(y + h / 6 * (k1[i] + 2 * k2[i] + 2 * k3[i] + k4[i]) for i, y in enumerate((v, r)))
 
 
 def solution(theta):
