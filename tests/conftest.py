@@ -1,7 +1,11 @@
 """Options and fixtures that all tests share."""
 
 import os
+import sys
 from pathlib import Path
+
+# For `benchmarks`, which is not installed; last, so that an installed package is the one tested.
+sys.path.append(str(Path(__file__).parents[1]))
 
 os.environ.setdefault("MPLBACKEND", "Agg")
 
@@ -13,15 +17,17 @@ import pytest
 
 def pytest_addoption(parser):
     parser.addoption("--slow", action="store_true", help="also run the tests marked slow")
+    parser.addoption("--long", action="store_true", help="also run the tests marked long")
 
 
 def pytest_collection_modifyitems(config, items):
-    if config.getoption("--slow"):
-        return
-    skip = pytest.mark.skip(reason="slow: run with --slow")
-    for item in items:
-        if "slow" in item.keywords:
-            item.add_marker(skip)
+    for marker in ("slow", "long"):
+        if config.getoption(f"--{marker}"):
+            continue
+        skip = pytest.mark.skip(reason=f"{marker}: run with --{marker}")
+        for item in items:
+            if marker in item.keywords:
+                item.add_marker(skip)
 
 
 def _folder(variable: str, name: str) -> Path:

@@ -657,7 +657,7 @@ def _centred(points):
     return np.hstack([mu, log_tau, theta]), raw.shape[1] * log_tau[:, 0]
 
 
-@gallery(fast=True, unbend=_centred)
+@gallery(unbend=_centred)
 def hierarchical_centred():
     mu, tau = pm.Normal("mu", 0, 2), pm.HalfNormal("tau")
     theta = pm.Normal("theta", mu, tau, shape=4)

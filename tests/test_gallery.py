@@ -16,8 +16,60 @@ from pymc_pmala import PMALA
 
 CHAINS, TUNE = 2, 200
 # More where chains mix slowly, until there are enough effective draws to have power.
-DRAWS = (400, 1600, 6400)
+DRAWS = (400, 1600, 6400, 16_000)
 ENOUGH = 100
+# Too many for CI; `pytest --long` runs these too.
+LONG = [
+    "rice",
+    "skew_normal",
+    "ex_gaussian",
+    "discrete_weibull",
+    "ordered_probit",
+    "zero_inflated_negative_binomial",
+    "hurdle_poisson",
+    "hurdle_gamma",
+    "mixture_of_poissons",
+    "mixture_of_different_families",
+    "censored_weibull",
+    "truncated_normal_likelihood",
+    "truncated_gamma",
+    "truncated_poisson",
+    "custom_dist_by_logp",
+    "custom_dist_by_dist",
+    "custom_prior",
+    "dirichlet_likelihood",
+    "mv_normal_cov",
+    "mv_normal_tau",
+    "mv_student_t",
+    "mv_normal_prior",
+    "matrix_normal",
+    "zero_sum_normal",
+    "conditional_autoregression",
+    "gp_marginal_likelihood",
+    "gp_latent",
+    "observed_random_walk",
+    "autoregression",
+    "garch",
+    "conjugate_normal",
+    "flat_priors",
+    "uniform_bounds",
+    "truncated_priors",
+    "interpolated_prior",
+    "priors_only",
+    "skewed_priors_only",
+    "hierarchical_centred",
+    "hierarchical_non_centred",
+    "missing_regressor",
+    "several_observed_and_shared_parameters",
+    "dims_and_coords",
+    "total_size",
+    "deterministic_functions",
+    "norms_and_reductions",
+    "potential",
+    "data_containers",
+    "curved_ridge",
+    "scanned_recursion",
+]
 TRUTH = json.loads(REFERENCE.read_text())
 
 
@@ -80,9 +132,14 @@ def monte_carlo_error(draws):
     return draws.std(axis=(0, 1)) / np.sqrt(effective), np.array(effective)
 
 
+def marks(name, entry):
+    if entry.fast:
+        return []
+    return [pytest.mark.long if name in LONG else pytest.mark.slow]
+
+
 @pytest.mark.parametrize(
-    "name",
-    [n if entry.fast else pytest.param(n, marks=pytest.mark.slow) for n, entry in GALLERY.items()],
+    "name", [pytest.param(n, marks=marks(n, entry)) for n, entry in GALLERY.items()]
 )
 @pytest.mark.filterwarnings("ignore::pymc.exceptions.ImputationWarning")
 def test_posterior_agrees_with_the_truth(name, caplog):
