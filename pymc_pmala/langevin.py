@@ -105,7 +105,7 @@ class Langevin(ArrayStepShared):
         """Show the arguments of ``__init__``, which PyMC's ``__new__`` would hide."""
         super().__init_subclass__(**kwargs)
         _, *parameters = inspect.signature(cls.__init__).parameters.values()
-        cls.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        cls.__signature__ = inspect.Signature(parameters)
 
     def __new__(cls, vars=None, *args, **kwargs):
         """Create one step for all variables, or one for each with ``blocked=False``."""

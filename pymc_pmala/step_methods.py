@@ -42,9 +42,9 @@ class PMALA(Langevin):
     metric : {"fisher", "softabs", "identity"}, array or callable, default "fisher"
         ``"fisher"`` is the expected information :math:`\sum_f J_f^T K_f J_f` of the
         model's factors. ``"softabs"`` makes the Hessian of the negative log-density positive
-        definite by the SoftAbs of its eigenvalues. An array is a constant metric, or its diagonal. A callable
-        ``metric(model, x)`` returns a d × d pytensor expression in the raveled value
-        variables ``x``.
+        definite by the SoftAbs of its eigenvalues. An array is a constant metric, or its
+        diagonal. A callable ``metric(model, x)`` returns a d × d pytensor expression in the
+        raveled value variables ``x``.
     integrator : {"exponential", "euler"}, default "exponential"
         ``"euler"`` proposes :math:`N(x + \tfrac{h}{2} A\nabla\log\pi + h\Gamma,\; hA)`, as
         in [1]_. ``"exponential"`` proposes

@@ -44,8 +44,9 @@ def _fisher_part(metric: Metric) -> FisherMetric | None:
         return _fisher_part(metric.metric)
     if isinstance(metric, SumMetric) and len(metric.terms) == 1:
         return _fisher_part(metric.terms[0])
-    dense = isinstance(metric, LoopFisherMetric) or not isinstance(metric, FisherMetric)
-    return None if dense else metric
+    if isinstance(metric, FisherMetric) and not isinstance(metric, LoopFisherMetric):
+        return metric
+    return None
 
 
 def _coupling(metric: FisherMetric, point: np.ndarray) -> np.ndarray:
