@@ -151,6 +151,7 @@ class Langevin(ArrayStepShared):
             max(largest, step_size or largest),
         )
         self.reset_tuning()
+        self._warm_up(self._start)
 
     def _compile(
         self,
@@ -167,6 +168,7 @@ class Langevin(ArrayStepShared):
             if callable(self.metric):
                 check_shape(metric.matrix(), self._dimension)
             start = DictToArrayBijection.map({v.name: point[v.name] for v in self.vars}).data
+            self._start = start.astype(self._dtype)
             self._factorization = self._find_factorization(metric, start)
             geometry = symbolic_geometry(raveled, metric, self._factorization, self.drift)
         except (NotImplementedError, NullTypeGradError, MethodNotDefined) as error:
@@ -208,6 +210,10 @@ class Langevin(ArrayStepShared):
     def _constant_factor(self, metric: Metric) -> tuple[np.ndarray, ...]:
         factor = constant_factor(metric.matrix().eval(), self._dimension)
         return (factor.astype(self._dtype),)
+
+    def _warm_up(self, x: np.ndarray) -> None:
+        """Call what was compiled: numba compiles then, once for all processes forked later."""
+        self._evaluate(x)
 
     # ---- The chain -------------------------------------------------------------------
 
@@ -278,16 +284,21 @@ class Langevin(ArrayStepShared):
             and all(map(is_, data, self._data_used))
         ):
             return self._state
+        state, log_det = self._evaluate(x)
+        self._check(state)
+        self._keep(state, log_det)
+        self._surroundings, self._data_used = surroundings, data
+        return state
+
+    def _evaluate(self, x: np.ndarray) -> tuple[State, float]:
+        """The geometry at a point and its log |G|: a transition that does not move."""
         zero = np.zeros_like(x)
         factor = self.factor
         if factor is None:
             factor = tuple(part.astype(self._dtype) for part in self._factorization.identity())
         nowhere = State(x.copy(), np.zeros((), dtype=self._dtype), zero, factor)
         state, log_det, _ = self._call(nowhere, zero, (nowhere.logp, nowhere.logp))
-        self._check(state)
-        self._keep(state, log_det)
-        self._surroundings, self._data_used = surroundings, data
-        return state
+        return state, log_det
 
     def _keep(self, state: State, log_det: float) -> None:
         self._state, self._log_det = state, log_det

@@ -242,6 +242,11 @@ class MALA(Langevin):
             return super()._constant_factor(metric)
         return tuple(part.astype(self._dtype) for part in self._factorization.identity())
 
+    def _warm_up(self, x: np.ndarray) -> None:
+        super()._warm_up(x)
+        if self._adapts:
+            self._factorise(*self._pieces(x))
+
     def reset_tuning(self) -> None:
         """Forget what earlier chains have learned."""
         super().reset_tuning()
