@@ -64,11 +64,8 @@ def challenger_model() -> pm.Model:
 
 def sample(draws: int, chains: int, seed: int | None) -> Any:
     """Draws of the model's posterior by PMALA, as PyMC returns them."""
-    with challenger_model() as model:
-        step = PMALA()
-        # numba compiles at the first call: have it done before the clock starts.
-        step.step(model.initial_point())
-        return pm.sample(draws, chains=chains, step=step, random_seed=seed)
+    with challenger_model():
+        return pm.sample(draws, chains=chains, step=PMALA(), random_seed=seed)
 
 
 def summary(idata: Any) -> Any:
