@@ -192,7 +192,9 @@ class Langevin(ArrayStepShared):
             self.factor = self._constant_factor(metric)
         inputs, outputs = transition_graph(geometry)
         with model:
-            self._transition = pymc_compile(inputs, outputs, **compile_kwargs)
+            # An arrow without a border has empty parts, which nothing is computed from.
+            options = {"on_unused_input": "ignore"} | compile_kwargs
+            self._transition = pymc_compile(inputs, outputs, **options)
             self._transition.trust_input = True
         own = set(shared.values())
         self._data = [

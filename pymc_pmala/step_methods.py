@@ -219,8 +219,10 @@ class MALA(Langevin):
         factor = self._factorization.factor(inputs)
         log_det = 2.0 * self._factorization.half_log_det(factor)
         with model:
-            self._pieces = pymc_compile([self._learned.x], pieces, **compile_kwargs)
-            self._factorise = pymc_compile(inputs, [log_det, *factor], **compile_kwargs)
+            # A Gaussian's metric does not depend on x, nor a diagonal's factor on a border.
+            options = {"on_unused_input": "ignore"} | compile_kwargs
+            self._pieces = pymc_compile([self._learned.x], pieces, **options)
+            self._factorise = pymc_compile(inputs, [log_det, *factor], **options)
         self._pieces.trust_input = self._factorise.trust_input = True
         # Only whether there was one is of interest from here on.
         self._learned = None

@@ -6,6 +6,7 @@ import pytensor
 import pytest
 from pymc.pytensorf import make_shared_replacements
 
+from pymc_pmala import MALA, MMALA, PMALA, SimplifiedMMALA
 from pymc_pmala.factorization import Arrow, Dense
 from pymc_pmala.geometry import INTERPRETED, symbolic_geometry
 from pymc_pmala.information import ravel_model
@@ -81,6 +82,34 @@ def test_groups_and_border_are_found_from_the_graph(build, shapes, border):
 def test_a_dense_model_keeps_the_dense_factorization():
     *_, factorization, _ = factorizations(regression())
     assert isinstance(factorization, Dense)
+
+
+@pytest.mark.parametrize("method", [PMALA, MALA])
+@pytest.mark.parametrize("build", [varying_intercepts, independent_groups, independent_parameters])
+def test_structured_models_are_sampled(build, method):
+    model = build()
+    step = method(model=model, compile_kwargs={"mode": INTERPRETED}, rng=1)
+    assert isinstance(step._factorization, Arrow)
+    point, accepted = model.initial_point(), 0.0
+    for _ in range(30):
+        point, [stats] = step.step(point)
+        accepted += stats["accepted"]
+        assert not stats["diverging"]
+    assert accepted > 5
+    assert np.isclose(stats["model_logp"], model.compile_logp(mode=INTERPRETED)(point))
+
+
+@pytest.mark.parametrize("method", [PMALA, MMALA, SimplifiedMMALA, MALA])
+def test_a_metric_that_turns_out_constant_is_no_special_case(method):
+    with pm.Model() as model:
+        mu = pm.Normal("mu", 0, 2, shape=2)
+        pm.Normal("y", mu.sum(), 1.0, observed=[0.3, 1.1])
+    step = method(model=model, compile_kwargs={"mode": INTERPRETED}, rng=1)
+    point = model.initial_point()
+    for _ in range(10):
+        point, [stats] = step.step(point)
+    # The exponential integrator is exact here.
+    assert np.isclose(stats["acceptance_rate"], 1.0)
 
 
 @pytest.mark.parametrize("drift", ["gamma", "omega"])
