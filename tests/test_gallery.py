@@ -19,7 +19,7 @@ CHAINS, TUNE = 2, 200
 DRAWS = (400, 1600, 6400, 16_000)
 ENOUGH = 100
 # Too many for CI; `pytest --long` runs these too.
-LONG = [
+LONG = {
     "rice",
     "skew_normal",
     "ex_gaussian",
@@ -69,7 +69,7 @@ LONG = [
     "data_containers",
     "curved_ridge",
     "scanned_recursion",
-]
+}
 TRUTH = json.loads(REFERENCE.read_text())
 
 
