@@ -20,6 +20,7 @@ DRAWS = (400, 1600, 6400, 16_000)
 ENOUGH = 100
 # Too many for CI; `pytest --long` runs these too.
 LONG = {
+    "normal_mixture",
     "rice",
     "skew_normal",
     "ex_gaussian",
