@@ -13,7 +13,6 @@ from pymc_pmala.proposal import INTEGRATORS
 __all__ = [
     "check_options",
     "check_shape",
-    "cholesky_factor",
     "complete_point",
     "constant_factor",
     "without_gradient",
@@ -90,19 +89,11 @@ def constant_factor(matrix: np.ndarray, dimension: int) -> np.ndarray:
         raise ValueError("The metric has elements that are not finite.")
     if not np.allclose(matrix, matrix.T, rtol=1e-5, atol=0.0):
         raise ValueError("The metric is not symmetric. Give (G + G.T) / 2 if that is meant.")
-    factor = cholesky_factor(matrix)
-    if factor is None:
+    try:
+        return np.linalg.cholesky(matrix)
+    except np.linalg.LinAlgError:
         raise ValueError(
             "The metric is not positive definite: its smallest eigenvalue is "
             f"{np.linalg.eigvalsh(matrix)[0]:.3g}. A metric is a precision, the inverse of a "
             "covariance matrix; all its eigenvalues must be positive."
-        )
-    return factor
-
-
-def cholesky_factor(matrix: np.ndarray) -> np.ndarray | None:
-    """Lower Cholesky factor; None if the matrix is not positive definite."""
-    try:
-        return np.linalg.cholesky(matrix)
-    except np.linalg.LinAlgError:
-        return None
+        ) from None

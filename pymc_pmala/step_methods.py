@@ -224,7 +224,7 @@ class MALA(Langevin):
             self._pieces = pymc_compile([self._learned.x], pieces, **options)
             self._factorise = pymc_compile(inputs, [log_det, *factor], **options)
         self._pieces.trust_input = self._factorise.trust_input = True
-        # Only whether there was one is of interest from here on.
+        # A graph, of no use once compiled and a burden to pickle.
         self._learned = None
 
     def _build_metric(
