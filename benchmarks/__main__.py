@@ -1,35 +1,161 @@
-"""``python -m benchmarks``: print what transitions cost, in one run on this machine."""
+"""``python -m benchmarks``: compare the samplers, or print what their transitions cost."""
 
 import argparse
 import json
 import logging
 import os
+import platform
+from importlib.metadata import version
 from pathlib import Path
 
 # Before NumPy is imported: one BLAS thread, so that ratios mean something.
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
 
+import matplotlib  # noqa: E402
+
+matplotlib.use("Agg")
+
 from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
 
+from benchmarks.comparison import ROOT, Settings, compare, load_results  # noqa: E402
 from benchmarks.data import LOGISTIC_SETS  # noqa: E402
+from benchmarks.report import cells, draw_ratios, ratio_tables, remarks, write_page  # noqa: E402
+from benchmarks.rows import ROWS  # noqa: E402
+from benchmarks.samplers import SAMPLERS  # noqa: E402
 from benchmarks.transition import dimension_table, transition_table  # noqa: E402
+
+CHAINS = 2
+DRAWS = 1000
 
 
 def main() -> None:
-    """Run one benchmark and print its table."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("benchmark", choices=["transition", "dimension"])
-    parser.add_argument("--only", nargs="+", default=["pima", "german"], choices=LOGISTIC_SETS)
-    parser.add_argument("--dimensions", nargs="+", type=int, default=[5, 20, 50, 100, 200, 500])
-    parser.add_argument("--data", help="folder of CSV files (default: PMALA_DATA, then PyPI)")
-    parser.add_argument("--json", type=Path, help="also write the rows to this file")
-    arguments = parser.parse_args()
+    """Run one benchmark and print its tables."""
+    arguments = _parser().parse_args()
     logging.getLogger("pymc").setLevel(logging.ERROR)
+    if arguments.benchmark == "samplers":
+        _compare(arguments)
+    else:
+        _measure(arguments)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument(
+        "benchmark",
+        nargs="?",
+        default="samplers",
+        choices=["samplers", "transition", "dimension"],
+        help="compare samplers (default); cost of a transition in gradients, or by dimension",
+    )
+    parser.add_argument("--only", type=_names(ROWS), metavar="ROW,…", help=", ".join(ROWS))
+    parser.add_argument("--data", help="folder of CSV files (default: PMALA_DATA, then PyPI)")
+    parser.add_argument("--json", type=Path, help="also write the rows of the table to this file")
+    group = parser.add_argument_group("samplers")
+    group.add_argument(
+        "--samplers",
+        type=_names(SAMPLERS),
+        default=tuple(SAMPLERS),
+        metavar="NAME,…",
+        help=", ".join(SAMPLERS),
+    )
+    group.add_argument("--seeds", type=int, default=3, help="runs of each cell (3)")
+    group.add_argument("--draws", type=int, default=DRAWS, help=f"draws a chain ({DRAWS})")
+    group.add_argument("--tune", type=int, help="tuning steps (each sampler's default)")
+    group.add_argument("--timeout", type=float, default=1800.0, help="seconds for a run (1800)")
+    group.add_argument("--results", type=Path, default=Path("benchmark-results"))
+    group.add_argument("--fresh", action="store_true", help="run again what has been run")
+    group.add_argument(
+        "--warm", action="store_true", help="one cache of compiled code for all: no cold set-up"
+    )
+    group.add_argument("--quick", action="store_true", help="one seed, few draws, to try it out")
+    group.add_argument("--docs", action="store_true", help="write the documentation's tables")
+    group = parser.add_argument_group("dimension")
+    group.add_argument(
+        "--dimensions",
+        type=lambda text: [int(part) for part in text.split(",")],
+        default=[5, 20, 50, 100, 200, 500],
+        metavar="D,…",
+    )
+    return parser
+
+
+def _names(known: dict):
+    def parse(text: str) -> tuple[str, ...]:
+        names = tuple(text.split(","))
+        if unknown := [name for name in names if name not in known]:
+            raise argparse.ArgumentTypeError(f"{unknown[0]!r} is none of {', '.join(known)}")
+        return names
+
+    return parse
+
+
+def _compare(arguments: argparse.Namespace) -> None:
+    settings = Settings(
+        rows=arguments.only or tuple(ROWS),
+        samplers=arguments.samplers,
+        seeds=1 if arguments.quick else arguments.seeds,
+        draws=200 if arguments.quick else arguments.draws,
+        chains=CHAINS,
+        tune=arguments.tune,
+        data=str(Path(arguments.data).resolve()) if arguments.data else None,
+        reference_draws=1000 if arguments.quick else 5000,
+        timeout=arguments.timeout,
+        results=arguments.results,
+        fresh=arguments.fresh,
+        warm=arguments.warm,
+    )
+    progress = Console(stderr=True)
+    with progress.status("comparing") as status:
+
+        def tell(message: str) -> None:
+            status.update(message)
+            progress.log(message, highlight=False)
+
+        for _ in compare(settings, tell):
+            _print(settings, Console(file=(settings.results / "table.txt").open("w"), width=200))
+    _print(settings, Console())
+    found = cells(load_results(settings.results))
+    draw_ratios(found, settings.results / "ratios.svg")
+    if arguments.json:
+        arguments.json.write_text(json.dumps(_flat(found), indent=1) + "\n")
+    if arguments.docs:
+        write_page(found, _setting(settings), ROOT / "docs" / "_benchmark")
+
+
+def _print(settings: Settings, console: Console) -> None:
+    found = cells(load_results(settings.results))
+    for table in ratio_tables(found):
+        console.print(table)
+    for line in remarks(found):
+        console.print(line, highlight=False)
+
+
+def _flat(found: dict) -> list[dict]:
+    return [
+        {"row": row, "sampler": sampler}
+        | ({"failure": cell} if isinstance(cell, str) else vars(cell))
+        for (row, sampler), cell in found.items()
+    ]
+
+
+def _setting(settings: Settings) -> str:
+    packages = ["pymc", "pytensor"]
+    packages += [s.package for s in SAMPLERS.values() if s.package != "pymc" and s.installed]
+    versions = ", ".join(f"{name} {version(name)}" for name in packages)
+    return (
+        f"Python {platform.python_version()} with {versions}; {settings.chains} chains of "
+        f"{settings.draws} draws, one after the other on one thread; tuning steps as each "
+        f"sampler has them by default; medians over {settings.seeds} seeds."
+    )
+
+
+def _measure(arguments: argparse.Namespace) -> None:
     with Console(stderr=True).status(f"measuring {arguments.benchmark}"):
         if arguments.benchmark == "transition":
-            rows = transition_table(arguments.only, arguments.data)
+            names = arguments.only or ("pima", "german")
+            rows = transition_table([n for n in names if n in LOGISTIC_SETS], arguments.data)
         else:
             rows = dimension_table(arguments.dimensions)
     table = Table(title=arguments.benchmark)

@@ -1,4 +1,4 @@
-"""The data sets of the paper's logistic regressions, from a folder or from PyPI packages."""
+"""The data sets of the paper's experiments: from a folder, from PyPI packages or simulated."""
 
 import importlib.resources
 import os
@@ -6,7 +6,13 @@ from pathlib import Path
 
 import numpy as np
 
-__all__ = ["LOGISTIC_SETS", "DataUnavailable", "load_logistic"]
+__all__ = [
+    "LOGISTIC_SETS",
+    "DataUnavailable",
+    "load_fitzhugh_nagumo",
+    "load_logistic",
+    "load_volatility",
+]
 
 LOGISTIC_SETS = ("australian", "german", "heart", "pima", "ripley")
 
@@ -32,13 +38,57 @@ def load_logistic(name: str, folder: str | Path | None = None) -> tuple[np.ndarr
     """
     if name not in LOGISTIC_SETS:
         raise ValueError(f"Unknown data set {name!r}. Choose one of {LOGISTIC_SETS}.")
-    folder = folder or os.environ.get("PMALA_DATA")
-    table = _from_folder(name, Path(folder)) if folder else _from_packages(name)
+    folder = _data_folder(folder)
+    table = _from_folder(name, folder) if folder else _from_packages(name)
     x, y = table[:, :-1], table[:, -1] - table[:, -1].min()
     x = (x - x.mean(axis=0)) / x.std(axis=0, ddof=1)
     if name == "ripley":
         x = np.column_stack([x, x**2, x**3])
     return np.column_stack([np.ones(len(x)), x]), y.astype(int)
+
+
+def load_fitzhugh_nagumo(folder: str | Path | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Times and the two noisy states: ``fhn.csv`` of the folder, or simulated.
+
+    V' = c(V − V³/3 + R), R' = −(V − a + bR)/c from (−1, 1) at (a, b, c) = (0.2, 0.2, 3), with
+    noise of sd 0.5 at 200 equispaced times on [0, 20].
+    """
+    if folder := _data_folder(folder):
+        table = _from_folder("fhn", folder)
+        return table[:, 0], table[:, 1:3].T
+    times, fine = np.linspace(0.0, 20.0, 200), 50
+    states = [np.array([-1.0, 1.0])]
+    step = (times[1] - times[0]) / fine
+    for _ in range(fine * (len(times) - 1)):
+        # The midpoint rule: at this step its error is far below the noise.
+        middle = states[-1] + step / 2 * _fitzhugh_nagumo_slope(states[-1])
+        states.append(states[-1] + step * _fitzhugh_nagumo_slope(middle))
+    noise = np.random.default_rng(1).normal(scale=0.5, size=(2, len(times)))
+    return times, np.array(states[::fine]).T + noise
+
+
+def _fitzhugh_nagumo_slope(state: np.ndarray) -> np.ndarray:
+    v, r = state
+    return np.array([3.0 * (v - v**3 / 3 + r), -(v - 0.2 + 0.2 * r) / 3.0])
+
+
+def load_volatility(folder: str | Path | None = None) -> np.ndarray:
+    """Returns of 2000 days: ``stochvol.csv`` of the folder, or simulated.
+
+    y = β exp(x/2) ε, x an autoregression with φ = 0.98 and σ = 0.15, β = 0.65.
+    """
+    if folder := _data_folder(folder):
+        return _from_folder("stochvol", folder)[:, 0]
+    rng = np.random.default_rng(1)
+    x = [rng.normal(scale=0.15 / np.sqrt(1 - 0.98**2))]
+    for _ in range(1999):
+        x.append(0.98 * x[-1] + rng.normal(scale=0.15))
+    return 0.65 * np.exp(np.array(x) / 2) * rng.normal(size=2000)
+
+
+def _data_folder(folder: str | Path | None) -> Path | None:
+    folder = folder or os.environ.get("PMALA_DATA")
+    return Path(folder) if folder else None
 
 
 def _from_folder(name: str, folder: Path) -> np.ndarray:

@@ -1,0 +1,117 @@
+"""What one process of the comparison does: ``python -m benchmarks.cell TASK RESULT``.
+
+TASK is a `Task` in JSON; what was measured is written to the file RESULT.
+"""
+
+import json
+import logging
+import sys
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+
+from benchmarks.reference import (
+    comparable,
+    effective_sizes,
+    exact,
+    long_run,
+    summary,
+    why_void,
+)
+from benchmarks.rows import ROWS
+from benchmarks.samplers import SAMPLERS
+from benchmarks.transition import gradient_call, interleaved
+
+__all__ = ["Task", "measure", "reference"]
+
+
+@dataclass(frozen=True)
+class Task:
+    """One run: a sampler on a row with a seed, or the row's reference.
+
+    Attributes
+    ----------
+    row, sampler : str
+        Keys of `ROWS` and `SAMPLERS`; the sampler may also be ``"reference"``.
+    seed : int
+        Seed of the run.
+    draws, chains : int
+        Draws of each chain, chains.
+    tune : int or None
+        Tuning steps; the sampler's default if None.
+    data : str or None
+        Folder of data files.
+    """
+
+    row: str
+    sampler: str
+    seed: int
+    draws: int
+    chains: int
+    tune: int | None
+    data: str | None
+
+
+def measure(task: Task, truth: dict[str, dict]) -> dict[str, Any]:
+    """Sample, and say how long it took, how much it gave and whether it can be believed."""
+    row, sampler = ROWS[task.row], SAMPLERS[task.sampler]
+    model = row.build(task.data)
+    sampler.load()
+    _start_compilers()
+    options = {"draws": task.draws, "chains": task.chains, "random_seed": task.seed}
+    if task.tune is not None:
+        options["tune"] = task.tune
+    draws, setup, tuning, sampling = sampler.run(model, row, options)
+    bulk, tail = effective_sizes(draws)
+    gradient = interleaved({"gradient": gradient_call(model)})["gradient"]
+    per_draw = sampling / (task.draws * task.chains)
+    return {
+        "setup_seconds": setup,
+        "tuning_seconds": tuning,
+        "sampling_seconds": sampling,
+        "seconds_per_draw": per_draw,
+        "gradient_seconds": gradient,
+        "gradients_per_draw": per_draw / gradient,
+        "bulk_ess": bulk,
+        "tail_ess": tail,
+        "void": why_void(comparable(draws, model), truth),
+    }
+
+
+def reference(task: Task) -> dict[str, dict]:
+    """True means and sds of a row: known, or those of a long run."""
+    row = ROWS[task.row]
+    if isinstance(row.reference, dict):
+        return exact(row.reference)
+    model = row.build(task.data)
+    names = [rv.name for rv in model.free_RVs]
+    draws = long_run(row.reference(task.data), names, task.draws)
+    return summary(comparable(draws, model))
+
+
+def _start_compilers() -> None:
+    """Compile something trivial: what a first compilation costs a process is not a model's."""
+    x = pt.vector()
+    pytensor.function([x], pt.exp(x).sum())(np.zeros(2, dtype=x.dtype))
+
+
+def main() -> None:
+    """Do the task of the command line."""
+    logging.getLogger("pymc").setLevel(logging.ERROR)
+    warnings.simplefilter("ignore")
+    task = Task(**json.loads(sys.argv[1]))
+    result = Path(sys.argv[2])
+    if task.sampler == "reference":
+        found = reference(task)
+    else:
+        found = measure(task, json.loads(sys.stdin.read()))
+    result.write_text(json.dumps(found, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
