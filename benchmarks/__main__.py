@@ -114,7 +114,8 @@ def _compare(arguments: argparse.Namespace) -> None:
             progress.log(message, highlight=False)
 
         for _ in compare(settings, tell):
-            _print(settings, Console(file=(settings.results / "table.txt").open("w"), width=200))
+            with (settings.results / "table.txt").open("w", encoding="utf-8") as file:
+                _print(settings, Console(file=file, width=200))
     _print(settings, Console())
     found = cells(load_results(settings.results))
     draw_ratios(found, settings.results / "ratios.svg")

@@ -73,7 +73,7 @@ def _cell(runs: list[dict[str, Any]]) -> Cell | str:
         return median(run[name] for run in runs)
 
     def setup(cold: bool) -> float | None:
-        times = [run["setup_seconds"] for run in runs if run["cold"] == cold]
+        times = [run["setup_seconds"] for run in runs if run["cold"] is cold]
         return median(times) if times else None
 
     def sizes(run: dict[str, Any]) -> float:
@@ -101,11 +101,10 @@ def _cell(runs: list[dict[str, Any]]) -> Cell | str:
 
 # ---- Tables ------------------------------------------------------------------------------
 
-# Title, the figure, and whether more of it is better.
 FIGURES = {
-    "Effective draws a second, tuning included": ("rate_with_tuning", True),
-    "Effective draws a second of sampling": ("rate", True),
-    f"Seconds from the model to {ENOUGH} effective draws": ("seconds_to_enough", False),
+    "Effective draws a second, tuning included": "rate_with_tuning",
+    "Effective draws a second of sampling": "rate",
+    f"Seconds from the model to {ENOUGH} effective draws": "seconds_to_enough",
 }
 DETAILS = {
     "set-up cold (s)": "cold_setup",
@@ -124,7 +123,7 @@ DETAILS = {
 def ratio_tables(found: dict[tuple[str, str], Cell | str]) -> list[Table]:
     """A table for each figure, every entry with its ratio to nutpie's."""
     tables = []
-    for title, (figure, _) in FIGURES.items():
+    for title, figure in _known(found).items():
         header, lines = _grid(found, figure)
         table = Table(title=f"{title} (× {BASELINE})")
         for i, name in enumerate(header):
@@ -133,6 +132,15 @@ def ratio_tables(found: dict[tuple[str, str], Cell | str]) -> list[Table]:
             table.add_row(*line)
         tables.append(table)
     return tables
+
+
+def _known(found: dict[tuple[str, str], Cell | str]) -> dict[str, str]:
+    """The figures that some cell has."""
+    return {
+        title: figure
+        for title, figure in FIGURES.items()
+        if any(_value(cell, figure) is not None for cell in found.values())
+    }
 
 
 def _grid(
@@ -195,7 +203,7 @@ def write_page(found: dict[tuple[str, str], Cell | str], setting: str, folder: P
     folder.mkdir(parents=True, exist_ok=True)
     rows, columns = _present(found)
     parts = [setting]
-    for title, (figure, _) in FIGURES.items():
+    for title, figure in _known(found).items():
         parts += [f"## {title}", _markdown(*_grid(found, figure))]
     parts.append("## Row by row")
     for row in rows:

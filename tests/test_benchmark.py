@@ -1,12 +1,15 @@
 """The comparison of samplers measures what it says, and believes no chain that is stuck."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
+from pytensor import config
 
 pytest.importorskip("resource", reason="the comparison takes processor time from Unix")
 
+from benchmarks import comparison
 from benchmarks.comparison import Settings, compare, load_results
 from benchmarks.reference import effective_sizes, exact, summary, why_void
 from benchmarks.report import Cell, cells, ratio_tables, remarks, write_page
@@ -123,7 +126,9 @@ def settings(folder, **options):
 
 
 @pytest.mark.slow
-def test_a_cell_is_measured_in_a_process_of_its_own_and_not_twice(tmp_path):
+def test_a_cell_is_measured_in_a_process_of_its_own_and_not_twice(tmp_path, monkeypatch):
+    # What other tests have compiled need not be compiled again.
+    monkeypatch.setattr(comparison, "_shared_cache", lambda _: Path(config.base_compiledir))
     chosen = settings(tmp_path, rows=("ill_conditioned",))
     messages = []
     assert len(list(compare(chosen, messages.append))) == 1
