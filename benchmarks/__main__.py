@@ -100,7 +100,7 @@ def _compare(arguments: argparse.Namespace) -> None:
         chains=CHAINS,
         tune=arguments.tune,
         data=str(Path(arguments.data).resolve()) if arguments.data else None,
-        reference_draws=1000 if arguments.quick else 5000,
+        reference_draws=500 if arguments.quick else 2000,
         timeout=arguments.timeout,
         results=arguments.results,
         fresh=arguments.fresh,

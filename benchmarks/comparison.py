@@ -118,11 +118,7 @@ def _run_once(task: Task, truth: dict, settings: Settings, tell: Callable[[str],
         if task.seed == 1:
             tell(f"{label}: left out, {SAMPLERS[task.sampler].package} is not installed")
         return False
-    if (
-        path.exists()
-        and not settings.fresh
-        and json.loads(path.read_text())["task"] == asdict(task)
-    ):
+    if not settings.fresh and path.exists() and _record(path)["task"] == asdict(task):
         return False
     first = path.with_name(f"{label}-1.json")
     if task.seed > 1 and "failure" in _record(first):
@@ -133,8 +129,10 @@ def _run_once(task: Task, truth: dict, settings: Settings, tell: Callable[[str],
     # Of a shared cache nobody knows what the first run finds in it.
     cold = None if settings.warm and task.seed == 1 else not cache.exists()
     record: dict[str, Any] = {"task": asdict(task), "cold": cold}
-    failure = _run(task, path, json.dumps(truth), settings.timeout, cache)
-    record |= {"failure": failure} if failure else _record(path)
+    part = path.with_suffix(".part")
+    failure = _run(task, part, json.dumps(truth), settings.timeout, cache)
+    record |= {"failure": failure} if failure else _record(part)
+    part.unlink(missing_ok=True)
     path.write_text(json.dumps(record, indent=1) + "\n")
     outcome = failure or record["void"]
     if outcome:
