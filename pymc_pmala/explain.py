@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 import pymc as pm
 from pymc.blocking import DictToArrayBijection
-from pymc.pytensorf import compile as pymc_compile
 from pymc.pytensorf import make_shared_replacements
 from pytensor.graph.basic import Variable
 from pytensor.tensor.variable import TensorVariable
@@ -18,9 +17,10 @@ from rich.console import Console
 from rich.table import Table
 
 from pymc_pmala.arguments import complete_point
+from pymc_pmala.compilation import INTERPRETED, compile_graph
 from pymc_pmala.differentiation import gradient, has_loop
 from pymc_pmala.factorization import Arrow, Factorization
-from pymc_pmala.geometry import INTERPRETED, continuous_value_vars, symbolic_geometry
+from pymc_pmala.geometry import continuous_value_vars, symbolic_geometry
 from pymc_pmala.information import (
     Factor,
     NoInformation,
@@ -175,8 +175,7 @@ def explain_metric(
     factorization = find_factorization(metric, x)
 
     def compiled(outputs: list[TensorVariable]) -> Callable:
-        with model:
-            return pymc_compile([raveled.x], outputs, mode=INTERPRETED, on_unused_input="ignore")
+        return compile_graph([raveled.x], outputs, model, mode=INTERPRETED)
 
     # All graphs first: pytensor 2 rewrites a Scan's body in place when it compiles.
     parts = [_part(raveled, factor) for factor in raveled.factors]

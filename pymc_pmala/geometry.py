@@ -7,21 +7,19 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 from pymc.blocking import DictToArrayBijection
-from pymc.pytensorf import compile as pymc_compile
 from pymc.pytensorf import make_shared_replacements
 from pymc.util import get_value_vars_from_user_vars
 from pymc.vartypes import continuous_types
-from pytensor.compile.mode import Mode
 from pytensor.graph.basic import Variable
 from pytensor.tensor.variable import TensorVariable
 
+from pymc_pmala.compilation import INTERPRETED, compile_graph
 from pymc_pmala.differentiation import forward_gradient, gradient, has_loop
 from pymc_pmala.factorization import Dense, Factorization
 from pymc_pmala.information import RaveledModel, ravel_model
 from pymc_pmala.metrics import ConstantMetric, Metric, MetricChoice, build_metric
 
 __all__ = [
-    "INTERPRETED",
     "LocalGeometry",
     "SymbolicGeometry",
     "continuous_value_vars",
@@ -181,10 +179,6 @@ def local_geometry(
     return function(q)
 
 
-# One evaluation is not worth a compiler's time.
-INTERPRETED = Mode(linker="py", optimizer="fast_run").excluding("fusion", "inplace")
-
-
 def geometry_function(
     model: pm.Model,
     value_vars: Sequence[TensorVariable],
@@ -209,11 +203,10 @@ def geometry_function(
         zero if divergence is None else divergence,
         zero if log_det_gradient is None else log_det_gradient,
     ]
-    with model:
-        function = pymc_compile([x], outputs, on_unused_input="ignore", **compile_kwargs)
+    function = compile_graph([x], outputs, model, **compile_kwargs)
 
     def evaluate(q: np.ndarray) -> LocalGeometry:
-        value, slope, g, v, slope_of_log_det = function(q)
+        value, slope, g, v, slope_of_log_det = function(np.asarray(q, dtype=x.dtype))
         gamma = -0.5 * np.linalg.solve(g, v)
         omega = 2.0 * gamma + 0.5 * np.linalg.solve(g, slope_of_log_det)
         return LocalGeometry(float(value), slope, g, gamma, omega)

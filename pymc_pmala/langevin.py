@@ -10,7 +10,6 @@ import numpy as np
 import pymc as pm
 from pymc.blocking import DictToArrayBijection, RaveledVars, StatsType
 from pymc.exceptions import SamplingError
-from pymc.pytensorf import compile as pymc_compile
 from pymc.pytensorf import make_shared_replacements
 from pymc.step_methods.arraystep import ArrayStepShared
 from pymc.step_methods.compound import Competence, StepMethodState
@@ -33,6 +32,7 @@ from pymc_pmala.arguments import (
     constant_factor,
     without_gradient,
 )
+from pymc_pmala.compilation import compile_graph
 from pymc_pmala.factorization import Factorization
 from pymc_pmala.geometry import continuous_value_vars, symbolic_geometry
 from pymc_pmala.information import RaveledModel, ravel_model
@@ -191,11 +191,7 @@ class Langevin(ArrayStepShared):
         if isinstance(metric, ConstantMetric):
             self.factor = self._constant_factor(metric)
         inputs, outputs = transition_graph(geometry)
-        with model:
-            # An arrow without a border has empty parts, which nothing is computed from.
-            options = {"on_unused_input": "ignore"} | compile_kwargs
-            self._transition = pymc_compile(inputs, outputs, **options)
-            self._transition.trust_input = True
+        self._transition = compile_graph(inputs, outputs, model, **compile_kwargs)
         own = set(shared.values())
         self._data = [
             v for v in graph_inputs(outputs) if isinstance(v, SharedVariable) and v not in own

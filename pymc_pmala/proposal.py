@@ -131,8 +131,8 @@ def transition_graph(geometry: SymbolicGeometry) -> tuple[list[Variable], list[V
         - logp
         + half_log_det
         - factorization.half_log_det(factor)
-        + 0.5 * (noise @ noise)
-        - 0.5 * (backward @ backward) / noise_scale**2
+        + 0.5 * (noise**2).sum()
+        - 0.5 * (backward**2).sum() / noise_scale**2
     )
     inputs = [noise, drift_scale, noise_scale, x, logp, force, *factor]
     outputs = [log_acceptance, 2.0 * half_log_det, proposal, new_logp, new_force, *new_factor]

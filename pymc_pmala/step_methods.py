@@ -5,13 +5,13 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
-from pymc.pytensorf import compile as pymc_compile
 from pymc.step_methods.state import dataclass_state
 from pymc.util import RandomGenerator
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Variable
 
 from pymc_pmala.adaptation import MetricAverage, MetricAverageState
+from pymc_pmala.compilation import compile_graph
 from pymc_pmala.factorization import Factorization
 from pymc_pmala.geometry import metric_pieces
 from pymc_pmala.information import RaveledModel
@@ -218,12 +218,8 @@ class MALA(Langevin):
         inputs = [piece.type() for piece in pieces]
         factor = self._factorization.factor(inputs)
         log_det = 2.0 * self._factorization.half_log_det(factor)
-        with model:
-            # A Gaussian's metric does not depend on x, nor a diagonal's factor on a border.
-            options = {"on_unused_input": "ignore"} | compile_kwargs
-            self._pieces = pymc_compile([self._learned.x], pieces, **options)
-            self._factorise = pymc_compile(inputs, [log_det, *factor], **options)
-        self._pieces.trust_input = self._factorise.trust_input = True
+        self._pieces = compile_graph([self._learned.x], pieces, model, **compile_kwargs)
+        self._factorise = compile_graph(inputs, [log_det, *factor], model, **compile_kwargs)
         # A graph, of no use once compiled and a burden to pickle.
         self._learned = None
 

@@ -16,15 +16,15 @@ import pytensor
 import pytensor.tensor as pt
 from gallery import GALLERY, Entry
 from pymc.blocking import DictToArrayBijection
-from pytensor.compile.mode import Mode
 from pytensor.graph.replace import graph_replace, vectorize_graph
 from scipy.optimize import minimize
 from scipy.special import gammaln
 from scipy.stats import chi2, norm, qmc
 
-__all__ = ["INTERPRETED", "REFERENCE", "initial_logp", "truth"]
+from pymc_pmala.compilation import INTERPRETED
 
-INTERPRETED = Mode(linker="py", optimizer="fast_run").excluding("fusion", "inplace")
+__all__ = ["REFERENCE", "initial_logp", "truth"]
+
 REFERENCE = Path(__file__).with_name("gallery_reference.json")
 
 

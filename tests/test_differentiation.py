@@ -5,8 +5,8 @@ import pytensor
 import pytensor.tensor as pt
 import pytest
 
+from pymc_pmala.compilation import INTERPRETED
 from pymc_pmala.differentiation import batch, gradient, pushforward
-from pymc_pmala.geometry import INTERPRETED
 
 rng = np.random.default_rng(3)
 M = rng.normal(size=(3, 3))

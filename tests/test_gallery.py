@@ -9,10 +9,11 @@ import numpy as np
 import pymc as pm
 import pytest
 from gallery import GALLERY
-from gallery_truth import INTERPRETED, REFERENCE, initial_logp
+from gallery_truth import REFERENCE, initial_logp
 from pymc.blocking import DictToArrayBijection
 
 from pymc_pmala import PMALA
+from pymc_pmala.compilation import INTERPRETED
 
 CHAINS, TUNE = 2, 200
 # More where chains mix slowly, until there are enough effective draws to have power.

@@ -6,7 +6,8 @@ import pytensor.tensor as pt
 import pytest
 
 from pymc_pmala import local_geometry
-from pymc_pmala.geometry import INTERPRETED, geometry_function
+from pymc_pmala.compilation import INTERPRETED
+from pymc_pmala.geometry import geometry_function
 
 rng = np.random.default_rng(20140)
 X = np.column_stack([np.ones(30), rng.normal(size=(30, 2))])

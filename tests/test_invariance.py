@@ -7,8 +7,9 @@ import pytensor.tensor as pt
 import pytest
 
 from pymc_pmala import MALA, MMALA, PMALA, SimplifiedMMALA
+from pymc_pmala.compilation import INTERPRETED
 from pymc_pmala.factorization import Dense
-from pymc_pmala.geometry import INTERPRETED, geometry_function
+from pymc_pmala.geometry import geometry_function
 from pymc_pmala.proposal import INTEGRATORS
 
 DATA = np.array([1.4, -0.2, 2.9, 0.7])

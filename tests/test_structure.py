@@ -7,8 +7,9 @@ import pytest
 from pymc.pytensorf import make_shared_replacements
 
 from pymc_pmala import MALA, MMALA, PMALA, SimplifiedMMALA
+from pymc_pmala.compilation import INTERPRETED
 from pymc_pmala.factorization import Arrow, Dense
-from pymc_pmala.geometry import INTERPRETED, symbolic_geometry
+from pymc_pmala.geometry import symbolic_geometry
 from pymc_pmala.information import ravel_model
 from pymc_pmala.metrics import build_metric
 from pymc_pmala.structure import find_factorization

@@ -1,0 +1,47 @@
+"""How graphs become functions: PyMC's compile, set up for small arrays and many calls."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pymc as pm
+from pymc.pytensorf import compile as pymc_compile
+from pytensor.compile.mode import Mode, get_mode
+from pytensor.graph.basic import Variable
+from pytensor.link.numba.linker import NumbaLinker
+
+__all__ = ["INTERPRETED", "compile_graph"]
+
+INTERPRETED = Mode(linker="py", optimizer="fast_run").excluding("fusion", "inplace")
+"""For what is evaluated once: one evaluation is not worth a compiler's time."""
+
+
+def compile_graph(
+    inputs: Sequence[Variable],
+    outputs: Sequence[Variable],
+    model: pm.Model,
+    mode: Mode | str | None = None,
+    **compile_kwargs: Any,
+) -> Callable:
+    """Compile in a model's context, with PyMC's rewrites; inputs are not checked at calls.
+
+    Parameters
+    ----------
+    inputs, outputs : sequence of Variable
+        Inputs need not all be used: a Gaussian's metric does not depend on the point.
+    model : pm.Model
+        Decides on ``check_bounds``.
+    mode : Mode or str, optional
+        pytensor's default if left out.
+    **compile_kwargs
+        Passed to pytensor.
+    """
+    chosen = get_mode(mode)
+    if isinstance(chosen.linker, NumbaLinker):
+        from pymc_pmala.products import REWRITE
+
+        chosen = chosen.including(REWRITE)
+    options = {"on_unused_input": "ignore"} | compile_kwargs
+    with model:
+        function = pymc_compile(list(inputs), list(outputs), mode=chosen, **options)
+    function.trust_input = True
+    return function
