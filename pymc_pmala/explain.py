@@ -19,7 +19,7 @@ from rich.table import Table
 from pymc_pmala.arguments import complete_point
 from pymc_pmala.compilation import INTERPRETED, compile_graph
 from pymc_pmala.differentiation import gradient, has_loop
-from pymc_pmala.factorization import Arrow, Factorization
+from pymc_pmala.factorization import Factorization
 from pymc_pmala.geometry import continuous_value_vars, symbolic_geometry
 from pymc_pmala.information import (
     Factor,
@@ -172,7 +172,7 @@ def explain_metric(
     raveled = ravel_model(model, value_vars, start, shared)
     x = DictToArrayBijection.map({v.name: start[v.name] for v in value_vars}).data
     metric = build_metric("fisher", model, raveled)
-    factorization = find_factorization(metric, x)
+    factorization = find_factorization(metric, x, shared.values())
 
     def compiled(outputs: list[TensorVariable]) -> Callable:
         return compile_graph([raveled.x], outputs, model, mode=INTERPRETED)
@@ -221,11 +221,7 @@ def _distribution(factor: Factor) -> str:
 def _structure(factorization: Factorization, looped: bool) -> str:
     if looped:
         return "dense, derivatives of G by finite differences through the model's loop"
-    if not isinstance(factorization, Arrow):
-        return "dense"
-    blocks = " and ".join(f"{g.shape[0]} blocks of {g.shape[1]}" for g in factorization.groups)
-    border = len(factorization.border)
-    return f"{blocks}, {border} shared by all" if border else blocks
+    return str(factorization)
 
 
 def _seconds(function: Callable, x: np.ndarray) -> float:

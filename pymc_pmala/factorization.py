@@ -18,7 +18,7 @@ import numpy as np
 import pytensor.tensor as pt
 from pytensor.tensor.variable import TensorVariable
 
-__all__ = ["Arrow", "Dense", "Factorization"]
+__all__ = ["Arrow", "Dense", "Factorization", "solve_lower"]
 
 
 class Factorization(ABC):
@@ -29,6 +29,10 @@ class Factorization(ABC):
     """
 
     dimension: int
+
+    @abstractmethod
+    def __str__(self) -> str:
+        """The structure in words."""
 
     @property
     @abstractmethod
@@ -78,6 +82,9 @@ class Dense(Factorization):
     def __init__(self, dimension: int):
         self.dimension = dimension
 
+    def __str__(self) -> str:
+        return "dense"
+
     @property
     def seeds(self) -> np.ndarray:
         """All coordinates."""
@@ -97,13 +104,13 @@ class Dense(Factorization):
 
     def solve(self, factor: Sequence[TensorVariable], vector: TensorVariable) -> TensorVariable:
         """L⁻¹ v."""
-        return _solve(factor[0], vector, b_ndim=1)
+        return solve_lower(factor[0], vector, b_ndim=1)
 
     def solve_transposed(
         self, factor: Sequence[TensorVariable], whitened: TensorVariable
     ) -> TensorVariable:
         """L⁻ᵀ w."""
-        return _solve(factor[0], whitened, b_ndim=1, trans="T")
+        return solve_lower(factor[0], whitened, b_ndim=1, trans="T")
 
     def multiply_transposed(
         self, factor: Sequence[TensorVariable], vector: TensorVariable
@@ -118,7 +125,7 @@ class Dense(Factorization):
     def rows(self, factor: Sequence[TensorVariable]) -> TensorVariable:
         """The rows of L⁻¹."""
         identity = pt.constant(np.eye(self.dimension, dtype=factor[0].dtype))
-        return _solve(factor[0], identity, b_ndim=2)
+        return solve_lower(factor[0], identity, b_ndim=2)
 
 
 class Arrow(Factorization):
@@ -142,6 +149,10 @@ class Arrow(Factorization):
         self.dimension = len(self.order)
         self._restore = np.argsort(self.order)
         self._largest = max(g.shape[1] for g in self.groups)
+
+    def __str__(self) -> str:
+        blocks = " and ".join(f"{g.shape[0]} blocks of {g.shape[1]}" for g in self.groups)
+        return f"{blocks}, {len(self.border)} shared by all" if len(self.border) else blocks
 
     @property
     def seeds(self) -> np.ndarray:
@@ -246,7 +257,7 @@ class Arrow(Factorization):
         top = pt.concatenate([*within, pt.zeros((self._largest, width))], axis=1)
         if not width:
             return top[:, self._restore]
-        corner_inverse = _solve(corner, pt.eye(width), b_ndim=2)
+        corner_inverse = solve_lower(corner, pt.eye(width), b_ndim=2)
         left = -corner_inverse @ pt.concatenate(across, axis=1)
         bottom = pt.concatenate([left, corner_inverse], axis=1)
         return pt.concatenate([top, bottom])[:, self._restore]
@@ -266,14 +277,17 @@ class Arrow(Factorization):
     def _solve_corner(
         self, corner: TensorVariable, right: TensorVariable, trans: str | int = 0
     ) -> TensorVariable:
-        return _solve(corner, right, b_ndim=1, trans=trans) if len(self.border) else right
+        return solve_lower(corner, right, b_ndim=1, trans=trans) if len(self.border) else right
 
 
 def _pairs(parts: Sequence[TensorVariable]) -> list[tuple[TensorVariable, TensorVariable]]:
     return list(zip(parts[::2], parts[1::2], strict=True))
 
 
-def _solve(lower: TensorVariable, right: TensorVariable, b_ndim: int, trans=0) -> TensorVariable:
+def solve_lower(
+    lower: TensorVariable, right: TensorVariable, b_ndim: int, trans: str | int = 0
+) -> TensorVariable:
+    """L⁻¹ B, or L⁻ᵀ B with ``trans="T"``."""
     return pt.linalg.solve_triangular(
         lower, right, lower=True, trans=trans, b_ndim=b_ndim, check_finite=False
     )
@@ -308,7 +322,7 @@ def _solve_blocks(
     """L⁻¹ B or L⁻ᵀ B for stacks of triangular L and of right-hand sides (…, size, columns)."""
     size = lower.type.shape[-1]
     if size > _UNROLLED:
-        return _solve(lower, right, b_ndim=2, trans="T" if transposed else 0)
+        return solve_lower(lower, right, b_ndim=2, trans="T" if transposed else 0)
     solved: dict[int, TensorVariable] = {}
     for i in reversed(range(size)) if transposed else range(size):
         rest = right[:, i]

@@ -203,7 +203,7 @@ class Langevin(ArrayStepShared):
         return build_metric(self.metric, model, raveled)
 
     def _find_factorization(self, metric: Metric, start: np.ndarray) -> Factorization:
-        return find_factorization(metric, start)
+        return find_factorization(metric, start, self.shared.values())
 
     def _constant_factor(self, metric: Metric) -> tuple[np.ndarray, ...]:
         factor = constant_factor(metric.matrix().eval(), self._dimension)

@@ -1,4 +1,4 @@
-"""Structure found in a model: the right arrow, and the same geometry as without it."""
+"""Structure found in a model: the right arrow or band, and the same geometry as without it."""
 
 import numpy as np
 import pymc as pm
@@ -6,7 +6,8 @@ import pytensor
 import pytest
 from pymc.pytensorf import make_shared_replacements
 
-from pymc_pmala import MALA, MMALA, PMALA, SimplifiedMMALA
+from pymc_pmala import MALA, MMALA, PMALA, SimplifiedMMALA, local_geometry
+from pymc_pmala.banded import BandedArrow
 from pymc_pmala.compilation import INTERPRETED
 from pymc_pmala.factorization import Arrow, Dense
 from pymc_pmala.geometry import symbolic_geometry
@@ -55,14 +56,56 @@ def regression():
     return model
 
 
-def factorizations(model):
+def random_walk():
+    """Counts around a walk: a band whose derivative is a band."""
+    with pm.Model() as model:
+        x = pm.GaussianRandomWalk("x", sigma=0.5, init_dist=pm.Normal.dist(0, 1), shape=60)
+        pm.Poisson("y", pm.math.exp(x), observed=np.arange(60) % 5)
+    return model
+
+
+def autoregression():
+    """Second order, with its parameters."""
+    with pm.Model() as model:
+        rho = pm.Normal("rho", 0, 0.5, shape=2)
+        sigma = pm.HalfNormal("sigma", 1)
+        x = pm.AR("x", rho, sigma, init_dist=pm.Normal.dist(0, 1, shape=2), shape=60)
+        pm.Poisson("y", pm.math.exp(x), observed=np.arange(60) % 5)
+    return model
+
+
+def stochastic_volatility():
+    with pm.Model() as model:
+        beta = pm.Exponential("beta", 1)
+        sigma = pm.HalfNormal("sigma", 1)
+        phi = pm.Uniform("phi", -1, 1)
+        start = pm.Normal.dist(0, sigma / pm.math.sqrt(1 - phi**2))
+        x = pm.AR("x", [phi], sigma, init_dist=start, shape=60)
+        pm.Normal("y", 0, beta * pm.math.exp(x / 2), observed=Y)
+    return model
+
+
+def interleaved_walks():
+    """Two walks that are observed in sum: neighbours in time are far apart in x."""
+    with pm.Model() as model:
+        walk = [
+            pm.GaussianRandomWalk(name, sigma=1.0, init_dist=pm.Normal.dist(0, 1), shape=60)
+            for name in ("first", "second")
+        ]
+        pm.Normal("y", walk[0] + walk[1], 1.0, observed=Y)
+    return model
+
+
+def factorizations(model, names=None):
     point = model.initial_point()
-    raveled = ravel_model(
-        model, model.value_vars, point, make_shared_replacements(point, model.value_vars, model)
-    )
+    value_vars = model.value_vars
+    if names is not None:
+        value_vars = [model.rvs_to_values[model[name]] for name in names]
+    shared = make_shared_replacements(point, value_vars, model)
+    raveled = ravel_model(model, value_vars, point, shared)
     metric = build_metric("fisher", model, raveled)
-    x = np.concatenate([np.ravel(point[v.name]) for v in model.value_vars])
-    return raveled, metric, find_factorization(metric, x), x
+    x = np.concatenate([np.ravel(point[v.name]) for v in value_vars])
+    return raveled, metric, find_factorization(metric, x, shared.values()), x
 
 
 @pytest.mark.parametrize(
@@ -80,17 +123,43 @@ def test_groups_and_border_are_found_from_the_graph(build, shapes, border):
     assert len(factorization.border) == border
 
 
+@pytest.mark.parametrize(
+    ("build", "names", "bandwidth", "border"),
+    [
+        (random_walk, None, 1, 0),
+        (autoregression, None, 2, 3),
+        (autoregression, ["x"], 2, 0),
+        (stochastic_volatility, None, 1, 3),
+        (stochastic_volatility, ["x"], 1, 0),
+        (interleaved_walks, None, 2, 0),
+    ],
+)
+def test_chains_of_latents_are_found_from_the_graph(build, names, bandwidth, border):
+    *_, factorization, _ = factorizations(build(), names)
+    assert isinstance(factorization, BandedArrow)
+    assert factorization.bandwidth == bandwidth
+    assert len(factorization.border) == border
+
+
 def test_a_dense_model_keeps_the_dense_factorization():
     *_, factorization, _ = factorizations(regression())
     assert isinstance(factorization, Dense)
 
 
 @pytest.mark.parametrize("method", [PMALA, MALA])
-@pytest.mark.parametrize("build", [varying_intercepts, independent_groups, independent_parameters])
+@pytest.mark.parametrize(
+    "build",
+    [
+        varying_intercepts,
+        independent_groups,
+        independent_parameters,
+        random_walk,
+    ],
+)
 def test_structured_models_are_sampled(build, method):
     model = build()
     step = method(model=model, compile_kwargs={"mode": INTERPRETED}, rng=1)
-    assert isinstance(step._factorization, Arrow)
+    assert not isinstance(step._factorization, Dense)
     point, accepted = model.initial_point(), 0.0
     for _ in range(30):
         point, [stats] = step.step(point)
@@ -114,7 +183,15 @@ def test_a_metric_that_turns_out_constant_is_no_special_case(method):
 
 
 @pytest.mark.parametrize("drift", ["gamma", "omega"])
-@pytest.mark.parametrize("build", [varying_intercepts, independent_groups])
+@pytest.mark.parametrize(
+    "build",
+    [
+        varying_intercepts,
+        independent_groups,
+        random_walk,
+        autoregression,
+    ],
+)
 def test_force_and_determinant_do_not_depend_on_the_factorization(build, drift):
     raveled, metric, arrow, x = factorizations(build())
     outputs = []
@@ -123,5 +200,19 @@ def test_force_and_determinant_do_not_depend_on_the_factorization(build, drift):
         outputs += [geometry.force, factorization.half_log_det(geometry.factor)]
     function = pytensor.function([raveled.x], outputs, mode=INTERPRETED)
     force, half_log_det, same_force, same_half_log_det = function(x + 0.3 * rng.normal(size=len(x)))
-    np.testing.assert_allclose(same_force, force, rtol=1e-8, atol=1e-10)
-    np.testing.assert_allclose(same_half_log_det, half_log_det)
+    np.testing.assert_allclose(same_force, force, rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(same_half_log_det, half_log_det, rtol=1e-10)
+
+
+def test_the_band_of_the_latents_follows_the_other_block():
+    """In a compound step G is constant in the latents but not in what other steps move."""
+    model = stochastic_volatility()
+    # It starts with φ = 0, where neighbours do not meet: the pattern is not read there.
+    step = PMALA([model["x"]], model=model, compile_kwargs={"mode": INTERPRETED}, rng=1)
+    assert isinstance(step._factorization, BandedArrow)
+    point = model.initial_point()
+    for log_sigma in (-1.0, 0.5):
+        point["sigma_log__"] = np.array(log_sigma)
+        _, [stats] = step.step(point)
+        matrix = local_geometry(point, vars=[model["x"]], model=model).metric
+        assert np.isclose(stats["log_det_metric"], np.linalg.slogdet(matrix)[1], rtol=1e-10)
