@@ -10,6 +10,7 @@ __all__ = ["comparable", "effective_sizes", "exact", "long_run", "summary", "why
 
 TOLERANCE = 5.0
 LEAST_MOVES = 0.05
+LARGEST_RHAT = 1.05
 TAILS = (0.05, 0.95)
 
 
@@ -74,21 +75,30 @@ def comparable(draws: dict[str, np.ndarray], model: pm.Model) -> dict[str, np.nd
 
 
 def long_run(model: pm.Model, names: list[str], draws: int) -> dict[str, np.ndarray]:
-    """Draws by NUTS with small steps: nutpie's where installed, else PyMC's."""
+    """Draws by NUTS with small steps: nutpie's where installed, else PyMC's.
+
+    Chains start at the model's initial point: elsewhere there may be modes that no sampler
+    leaves.
+    """
     try:
         import nutpie
     except ImportError:
         with model:
             idata = pm.sample(
                 draws=draws, chains=4, cores=1, target_accept=0.95, random_seed=0,
-                nuts_sampler="pymc", progressbar=False,
+                nuts_sampler="pymc", init="adapt_diag", progressbar=False,
             )  # fmt: skip
     else:
+        compiled = nutpie.compile_pymc_model(model, jitter_rvs=set())
         idata = nutpie.sample(
-            nutpie.compile_pymc_model(model), draws=draws, tune=1000, chains=4, cores=1,
-            target_accept=0.95, seed=0, progress_bar=False,
+            compiled, draws=draws, tune=1000, chains=4, cores=1, target_accept=0.95, seed=0,
+            progress_bar=False,
         )  # fmt: skip
-    return {name: np.asarray(idata.posterior[name].values) for name in names}
+    found = {name: np.asarray(idata.posterior[name].values) for name in names}
+    worst = max(float(az.rhat(x)) for values in found.values() for x in _elements(values))
+    if not worst < LARGEST_RHAT:
+        raise RuntimeError(f"the chains of the reference disagree, R-hat is {worst:.2f}")
+    return found
 
 
 def _elements(values: np.ndarray) -> Iterator[np.ndarray]:
