@@ -5,6 +5,8 @@ import json
 import logging
 import os
 import platform
+from collections import Counter
+from collections.abc import Iterable
 from importlib.metadata import version
 from pathlib import Path
 
@@ -122,7 +124,8 @@ def _compare(arguments: argparse.Namespace) -> None:
     if arguments.json:
         arguments.json.write_text(json.dumps(_flat(found), indent=1) + "\n")
     if arguments.docs:
-        write_page(found, _setting(settings), ROOT / "docs" / "_benchmark")
+        setting = _setting(load_results(settings.results))
+        write_page(found, setting, ROOT / "docs" / "_benchmark")
 
 
 def _print(settings: Settings, console: Console) -> None:
@@ -141,15 +144,22 @@ def _flat(found: dict) -> list[dict]:
     ]
 
 
-def _setting(settings: Settings) -> str:
+def _setting(runs: list[dict]) -> str:
+    """What the figures were measured with, in a sentence."""
     packages = ["pymc", "pytensor"]
     packages += [s.package for s in SAMPLERS.values() if s.package != "pymc" and s.installed]
     versions = ", ".join(f"{name} {version(name)}" for name in packages)
+    seeds = Counter((run["task"]["row"], run["task"]["sampler"]) for run in runs).values()
     return (
-        f"Python {platform.python_version()} with {versions}; {settings.chains} chains of "
-        f"{settings.draws} draws, one after the other on one thread; tuning steps as each "
-        f"sampler has them by default; medians over {settings.seeds} seeds."
+        f"Python {platform.python_version()} with {versions}; chains of "
+        f"{_range(run['task']['draws'] for run in runs)} draws, {CHAINS} of them one after the "
+        f"other; medians over {_range(seeds)} seeds."
     )
+
+
+def _range(numbers: Iterable[int]) -> str:
+    first, *_, last = sorted([*numbers] * 2)
+    return str(first) if first == last else f"{first}–{last}"
 
 
 def _measure(arguments: argparse.Namespace) -> None:
