@@ -7,6 +7,7 @@ from statistics import median
 from typing import Any
 
 import matplotlib.pyplot as plt
+from matplotlib.ticker import LogLocator
 from rich.table import Table
 
 from benchmarks.rows import ROWS
@@ -253,6 +254,9 @@ def draw_ratios(found: dict[tuple[str, str], Cell | str], path: Path) -> None:
             axes.plot(*zip(*points, strict=True), markers[column], label=label, alpha=0.8)
     axes.axvline(1.0, color="grey", linewidth=0.8)
     axes.set_xscale("log")
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.xaxis.set_minor_formatter("")
     axes.set_yticks(range(len(rows)), [ROWS[row].title for row in reversed(rows)])
     axes.set_ylim(-0.5, len(rows) - 0.5)
     axes.grid(axis="y", linewidth=0.3)
