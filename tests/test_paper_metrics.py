@@ -6,6 +6,7 @@ import pytensor
 import pytensor.tensor as pt
 import pytest
 
+from examples.paper.fitzhugh_nagumo import fisher_information
 from pymc_pmala import explain_metric, local_geometry
 
 STEPS, SPACING = 12, 0.4
@@ -63,6 +64,19 @@ def test_metric_of_fitzhugh_nagumo_is_the_gram_matrix_of_the_sensitivities():
     # Each prior adds the information of log θ, which is one, in the coordinate θ.
     expected = likelihood + np.diag(theta**-2.0)
     np.testing.assert_allclose(geometry.metric, expected, rtol=1e-8)
+
+
+@pytest.mark.slow
+def test_a_metric_of_ones_own_may_run_through_the_loop():
+    point = {"a": 0.2, "b": 0.3, "c": 2.5}
+
+    def metric(model, x):
+        return fisher_information(model, x) + pt.diag(x**-2.0)
+
+    mine = local_geometry(point, metric=metric, model=fitzhugh_nagumo())
+    fisher = local_geometry(point, model=fitzhugh_nagumo())
+    for name in ("metric", "gamma", "omega"):
+        np.testing.assert_allclose(getattr(mine, name), getattr(fisher, name), rtol=1e-6)
 
 
 def test_metric_of_stochastic_volatility_is_that_of_girolami_and_calderhead():

@@ -1,0 +1,1 @@
+"""Worked examples; not part of the installed package."""

