@@ -207,9 +207,10 @@ def explain_metric(
 def _part(raveled: RaveledModel, factor: Factor) -> tuple[str, Metric]:
     """The path that a factor takes, and its own contribution to the metric."""
     try:
-        return information_path(factor), FisherMetric(raveled.x, factor_information(factor))
+        forms = factor_information(factor)
     except NoInformation:
         return _FALLBACK, SoftAbsMetric(raveled.x, factor.logp.sum(), SOFTABS_FLOOR)
+    return information_path(factor.op) or _FALLBACK, FisherMetric(raveled.x, forms)
 
 
 def _distribution(factor: Factor) -> str:

@@ -81,6 +81,11 @@ def logit_normal(name, observed=None, **parameters):
     return pm.LogitNormal(name, **parameters, observed=observed, **options)
 
 
+def ex_gaussian(name, observed=None, *, mu, sigma, ratio):
+    # Unless ν is about σ, PyMC's gradient is nan not only in the far tails.
+    return pm.ExGaussian(name, mu, sigma, nu=ratio**0.3 * sigma, observed=observed)
+
+
 SHAPE = (-13.8, 18.4)  # 1e-6 .. 1e8
 CONTINUOUS = {
     "Normal": location(pm.Normal),
@@ -175,6 +180,35 @@ CONTINUOUS = {
         extremes=(-40, 2.9),
     ),
     "LogitNormal": location(logit_normal),
+    "SkewNormal": Case(
+        pm.SkewNormal,
+        {"mu": "real", "sigma": "log", "alpha": "real"},
+        width=lambda **p: p["sigma"],
+        centre=1.5,
+    ),
+    "ExGaussian": Case(
+        ex_gaussian,
+        {"mu": "real", "sigma": "log", "ratio": "log"},
+        kink=lambda **p: p["mu"] + p["sigma"] / p["ratio"] ** 0.3,
+        width=lambda **p: p["sigma"],
+        tolerance=1e-5,
+    ),
+    "SkewStudentT": Case(
+        pm.SkewStudentT,
+        {"a": "log", "b": "log", "mu": "real", "sigma": "log"},
+        width=lambda **p: p["sigma"],
+        centre=0.7,
+        extremes=(-4.6, 13.8),
+    ),
+    "Rice": Case(
+        pm.Rice,
+        {"nu": "log", "sigma": "log"},
+        kink=lambda **p: np.log(p["nu"] + p["sigma"]),
+    ),
+    "Kumaraswamy": Case(
+        # PyMC's log(1 − vᵃ) is no more precise.
+        pm.Kumaraswamy, {"a": "log", "b": "log"}, kink=lambda **p: 0.0, tolerance=2e-5
+    ),
 }
 FREE = [name for name, case in CONTINUOUS.items() if case.free]
 OBSERVED = [name for name, case in CONTINUOUS.items() if case.observed]
@@ -198,6 +232,19 @@ DISCRETE = {
     ),
     "NegativeBinomialMean": counts(
         pm.NegativeBinomial, {"mu": "log"}, 1500, fixed=(("alpha", 1.7),)
+    ),
+    "BetaBinomial": counts(
+        pm.BetaBinomial,
+        {"alpha": "log", "beta": "log"},
+        10,
+        fixed=(("n", 9),),
+        extremes=SHAPE,
+    ),
+    "DiscreteWeibull": counts(
+        pm.DiscreteWeibull, {"q": "logit", "beta": "log"}, 400, tolerance=1e-5
+    ),
+    "DiscreteWeibullWide": counts(
+        pm.DiscreteWeibull, {"q": "logit", "beta": "log"}, 4000, centre=1.0, tolerance=1e-2
     ),
 }
 
@@ -225,7 +272,8 @@ def half_lines(kink, width, n=600, reach=4.2):
 
 
 def outer(scores, weight):
-    used = weight > 1e-30
+    finite = np.logical_and.reduce([np.isfinite(score) for score in scores])
+    used = weight > np.where(finite, 1e-30, 1e-10)
     s = np.stack([score[used] for score in scores])
     return (s * weight[used]) @ s.T
 

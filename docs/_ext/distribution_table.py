@@ -29,7 +29,7 @@ from pymc_pmala.information import (
     ravel_model,
 )
 from pymc_pmala.information.mixtures import _zero_inflated
-from pymc_pmala.information.registry import _rule
+from pymc_pmala.information.registry import information_rule
 from pymc_pmala.metrics import SOFTABS_FLOOR, SoftAbsMetric
 
 SOFTABS = "SoftAbs of the Hessian"
@@ -71,12 +71,12 @@ def _row(name: str, build: Callable[[], object]) -> Row:
     except NoInformation:
         return Row(name, _fallback(factor, x), "")
     if not forms:
-        return Row(name, NOTHING, _formula(_rule(factor.op)))
+        return Row(name, NOTHING, _formula(information_rule(factor.op)))
     # A path may read "bound (zero-inflated: closed form)".
-    special = re.search(r" \(zero-inflated: (.*)\)", path := information_path(factor))
+    special = re.search(r" \(zero-inflated: (.*)\)", path := information_path(factor.op))
     if special and name.startswith("ZeroInflated"):
         return Row(name, special[1], _formula(_zero_inflated))
-    return Row(name, path.replace(special[0], "") if special else path, _formula(_rule(factor.op)))
+    return Row(name, path.replace(special[0], "") if special else path, _formula(information_rule(factor.op)))
 
 
 def _fallback(factor: Factor, x: pt.TensorVariable) -> str:

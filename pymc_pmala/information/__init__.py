@@ -1,6 +1,13 @@
 """The expected Fisher information of a model's factors, by distribution."""
 
-from pymc_pmala.information import continuous, discrete, mixtures, multivariate, timeseries  # rules
+from pymc_pmala.information import (  # rules
+    continuous,
+    discrete,
+    mixtures,
+    multivariate,
+    quadrature,
+    timeseries,
+)
 from pymc_pmala.information.factors import RaveledModel, elements_used, ravel_model
 from pymc_pmala.information.registry import (
     Factor,
@@ -25,6 +32,7 @@ __all__ = [
     "information_path",
     "mixtures",
     "multivariate",
+    "quadrature",
     "ravel_model",
     "register_information",
     "timeseries",

@@ -221,14 +221,13 @@ def asymmetric_laplace(factor: Factor) -> list[Information]:
 
 @register_information(WaldRV)
 def wald(factor: Factor) -> list[Information]:
-    """Wald(μ, λ): λ/μ on log v − log μ, 1/2 on log v − log λ.
+    """Wald(μ, λ, α): λ/μ on log v − log μ, 1/2 on log v − log λ; v − α for v if shifted.
 
     The log-density of log v is ½ log φ − ½c − φ(cosh c − 1), c = log v − log μ, φ = λ/μ.
     """
     mu, lam, alpha = factor.parameters
-    if not is_constant(alpha, 0.0):
-        raise NoInformation(f"{factor.name!r} is a Wald distribution with a shift alpha.")
-    log_value, log_mu, log_lam = log(factor.value), log(mu), log(lam)
+    shifted = factor.value if is_constant(alpha, 0.0) else factor.value - alpha
+    log_value, log_mu, log_lam = log(shifted), log(mu), log(lam)
     return [
         Information(log_value - log_mu, pt.exp(log_lam - log_mu)),
         Information(log_value - log_lam, 0.5),
@@ -299,7 +298,7 @@ def uniform(factor: Factor) -> list[Information]:
     return [Information(factor.unconstrained, 1.0 / 3.0)]
 
 
-@register_information(InterpolatedRV)
+@register_information(InterpolatedRV, path="variance and bounds")
 def interpolated(factor: Factor) -> list[Information]:
     """Interpolated(x, f), free: 1/Var on v, and 1/3 on the unconstrained value as for a Uniform.
 
@@ -314,9 +313,6 @@ def interpolated(factor: Factor) -> list[Information]:
         Information(factor.value, 1.0 / (square - mean**2)),
         Information(factor.unconstrained, 1.0 / 3.0),
     ]
-
-
-interpolated.path = "variance and bounds"  # type: ignore[attr-defined]
 
 
 @register_information(TriangularRV)

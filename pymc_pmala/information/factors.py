@@ -17,7 +17,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_pmala.information.registry import Factor
 
-__all__ = ["RaveledModel", "elements_used", "ravel_model"]
+__all__ = ["RaveledModel", "distribution_parameters", "elements_used", "ravel_model"]
 
 
 class RaveledModel(NamedTuple):
@@ -98,7 +98,7 @@ def _split_vector(
 def _rv_factors(model: pm.Model) -> list[Factor]:
     rvs = model.basic_RVs
     bases = [_without_minibatch(rv) for rv in rvs]
-    parameters = [_distribution_parameters(base) for base in bases]
+    parameters = [distribution_parameters(base) for base in bases]
     replaced = iter(
         model.replace_rvs_by_values(
             [graph for rv, params in zip(rvs, parameters, strict=True) for graph in (rv, *params)]
@@ -156,7 +156,7 @@ def _minibatch_scale(rv: TensorVariable, value: TensorVariable) -> TensorVariabl
     return get_scaling(total_size, value.shape)
 
 
-def _distribution_parameters(rv: TensorVariable) -> list[TensorVariable]:
+def distribution_parameters(rv: TensorVariable) -> list[TensorVariable]:
     """The tensor parameters of a random variable, without generators and sizes."""
     node = rv.owner
     if hasattr(node.op, "extended_signature") and node.op.extended_signature is None:

@@ -29,7 +29,7 @@ from pymc_pmala.information.patterns import (
     selected,
 )
 
-__all__ = ["log", "log_odds", "log_odds_weight"]
+__all__ = ["at_least", "at_most", "log", "log_normal_cdf", "log_odds", "log_odds_weight"]
 
 _Transform: TypeAlias = Callable[[TensorVariable], TensorVariable]
 
@@ -56,7 +56,7 @@ def log(positive: TensorVariable) -> TensorVariable:
         unconstrained, _, upper = bounds
         return log(upper) - pt.softplus(-unconstrained)
     if (normal := normal_argument(positive)) is not None:
-        return _log_normal_cdf(normal)
+        return log_normal_cdf(normal)
     if (exponent := complement_exponent(positive)) is not None and is_positive(exponent):
         return _log_expm1(exponent) - exponent
     if name == "Sub" and is_constant(inputs[0], 1.0) and is_probability(inputs[1]):
@@ -92,7 +92,7 @@ def log_odds(probability: TensorVariable) -> TensorVariable:
         if is_constant(lower, 0.0) and is_constant(upper, 1.0):
             return unconstrained
     if (normal := normal_argument(probability)) is not None:
-        return _log_normal_cdf(normal) - _log_normal_cdf(-normal)
+        return log_normal_cdf(normal) - log_normal_cdf(-normal)
     if (exponent := complement_exponent(probability)) is not None:
         return _log_expm1(exponent)
     if name == "Exp":
@@ -175,7 +175,7 @@ def _log_softmax(x: TensorVariable, axis: int | tuple[int, ...] | None) -> Tenso
 
 def _log_softplus(u: TensorVariable) -> TensorVariable:
     # Below -30, softplus(u) = exp(u) to full precision, and then underflows.
-    return pt.switch(u < -30, u, pt.log(pt.softplus(_at_least(u, -30.0))))
+    return pt.switch(u < -30, u, pt.log(pt.softplus(at_least(u, -30.0))))
 
 
 def _log_expm1(a: TensorVariable) -> TensorVariable:
@@ -186,14 +186,14 @@ def _log_expm1(a: TensorVariable) -> TensorVariable:
     """
     if not is_positive(a):
         return a + pt.log(-pt.expm1(-a))
-    log_a = _at_most(log(a), 100.0)
-    low, high = pt.exp(_at_most(log_a, -18.0)), pt.exp(_at_least(log_a, -18.0))
+    log_a = at_most(log(a), 100.0)
+    low, high = pt.exp(at_most(log_a, -18.0)), pt.exp(at_least(log_a, -18.0))
     return pt.switch(log_a < -18.0, log_a + 0.5 * low, high + pt.log(-pt.expm1(-high)))
 
 
-def _log_normal_cdf(u: TensorVariable) -> TensorVariable:
+def log_normal_cdf(u: TensorVariable) -> TensorVariable:
     """Log Φ(u) whose derivative stays finite in the lower tail."""
-    low, high = _at_most(u, -1.0), _at_least(u, -1.0)
+    low, high = at_most(u, -1.0), at_least(u, -1.0)
     return pt.switch(
         u < -1.0,
         pt.log(0.5 * pt.erfcx(-low / np.sqrt(2))) - 0.5 * low**2,
@@ -201,10 +201,15 @@ def _log_normal_cdf(u: TensorVariable) -> TensorVariable:
     )
 
 
-def _at_most(x: TensorVariable, bound: float) -> TensorVariable:
-    # A switch, since the derivatives of minimum and maximum are products with Booleans.
-    return pt.switch(x < bound, x, bound)
+def at_least(x: TensorVariable, bound: float) -> TensorVariable:
+    """The larger of two numbers.
 
-
-def _at_least(x: TensorVariable, bound: float) -> TensorVariable:
+    The derivative of ``pt.maximum`` is a product with a Boolean, at which pytensor's
+    rewrites stumble: they log an error for every such product.
+    """
     return pt.switch(x < bound, bound, x)
+
+
+def at_most(x: TensorVariable, bound: float) -> TensorVariable:
+    """The smaller of two numbers; as for `at_least`."""
+    return pt.switch(x > bound, bound, x)

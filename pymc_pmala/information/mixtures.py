@@ -18,8 +18,8 @@ from pymc.distributions.mixture import MixtureRV, _HurdleRV
 from pytensor.tensor.basic import Join, MakeVector
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_pmala.information.factors import _distribution_parameters
-from pymc_pmala.information.links import log_odds, log_odds_weight
+from pymc_pmala.information.factors import distribution_parameters
+from pymc_pmala.information.links import at_least, at_most, log_odds, log_odds_weight
 from pymc_pmala.information.multivariate import _copies, _logits, _over, _without_leading_ones
 from pymc_pmala.information.registry import (
     Factor,
@@ -29,14 +29,12 @@ from pymc_pmala.information.registry import (
 )
 from pymc_pmala.information.truncation import (
     NON_ZERO,
-    at_least,
-    at_most,
     constant_number,
     part_information,
 )
 
 
-@register_information(MixtureRV)
+@register_information(MixtureRV, path="complete-data bound (zero-inflated: closed form)")
 def mixture(factor: Factor) -> list[Information]:
     """Mixture(w, components): diag w − w wᵀ on log w, and w_k K_k for each component.
 
@@ -45,9 +43,6 @@ def mixture(factor: Factor) -> list[Information]:
     """
     inflation = _zero_inflation(factor)
     return _complete_data(factor) if inflation is None else _zero_inflated(*inflation)
-
-
-mixture.path = "complete-data bound (zero-inflated: closed form)"  # type: ignore[attr-defined]
 
 
 @register_information(_HurdleRV)
@@ -137,7 +132,7 @@ def _along_last_batch_axis(
     factor: Factor, component: TensorVariable, shares: TensorVariable
 ) -> Iterator[tuple[TensorVariable, ...]]:
     """The parameters of each of the components that are batched in one distribution."""
-    op, parameters = component.owner.op, _distribution_parameters(component)
+    op, parameters = component.owner.op, distribution_parameters(component)
     n = shares.type.shape[-1]
     if n is None or len(op.ndims_params) != len(parameters):
         raise NoInformation(f"{factor.name!r}: the number of its components is not known.")
@@ -183,7 +178,7 @@ def _ndim_supp(part: Factor) -> int:
 
 def _part(factor: Factor, component: TensorVariable) -> Factor:
     """A component as a factor of its own, except for its log-density, which stays the whole's."""
-    parameters = tuple(_distribution_parameters(component))
+    parameters = tuple(distribution_parameters(component))
     return replace(factor, op=component.owner.op, parameters=parameters)
 
 

@@ -35,7 +35,7 @@ from pytensor.tensor.random.basic import DirichletRV, MultinomialRV, MvNormalRV
 from pytensor.tensor.special import Softmax
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_pmala.information.factors import _distribution_parameters
+from pymc_pmala.information.factors import distribution_parameters
 from pymc_pmala.information.links import log
 from pymc_pmala.information.registry import (
     Factor,
@@ -414,7 +414,7 @@ def nested_information(
         op=node.op,
         value=value,
         unconstrained=unconstrained,
-        parameters=tuple(_distribution_parameters(distribution)),
+        parameters=tuple(distribution_parameters(distribution)),
         logp=logp,
         scale=pt.constant(1.0),
     )

@@ -10,7 +10,7 @@ through its logit.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import singledispatch
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import pytensor.tensor as pt
 from pytensor.graph.op import Op
@@ -23,6 +23,7 @@ __all__ = [
     "QuadraticForm",
     "factor_information",
     "information_path",
+    "information_rule",
     "register_information",
 ]
 
@@ -176,18 +177,27 @@ class NoInformation(NotImplementedError):
 Rule: TypeAlias = Callable[[Factor], Sequence[Information]]
 
 
+class _Entry(NamedTuple):
+    rule: Rule
+    path: str
+
+
 @singledispatch
-def _rule(op: Op) -> Rule | None:
+def _entry(op: Op) -> _Entry | None:
     return None
 
 
-def register_information(*op_types: type[Op]) -> Callable[[Rule], Rule]:
+def register_information(
+    *op_types: type[Op], path: str = "closed form"
+) -> Callable[[Rule], Rule]:
     """Register the information of a distribution, by the type of its random variable's Op.
 
     Parameters
     ----------
     *op_types : type
         The type of ``rv.owner.op`` of the distribution's random variables.
+    path : str
+        What kind of information the rule gives, for `explain_metric`.
 
     Returns
     -------
@@ -197,15 +207,21 @@ def register_information(*op_types: type[Op]) -> Callable[[Rule], Rule]:
 
     def decorator(rule: Rule) -> Rule:
         for op_type in op_types:
-            _rule.register(op_type)(lambda op: rule)
+            _entry.register(op_type)(lambda op: _Entry(rule, path))
         return rule
 
     return decorator
 
 
+def information_rule(op: Op) -> Rule | None:
+    """The rule that is registered for a distribution."""
+    entry = _entry(op)
+    return None if entry is None else entry.rule
+
+
 def factor_information(factor: Factor) -> list[QuadraticForm]:
     """The information of a factor by the rule of its distribution."""
-    rule = _rule(factor.op)
+    rule = information_rule(factor.op)
     if rule is None:
         raise NoInformation(
             f"No rule for the Fisher information of {factor.name!r} "
@@ -216,6 +232,7 @@ def factor_information(factor: Factor) -> list[QuadraticForm]:
     return [QuadraticForm(information, factor) for information in rule(factor)]
 
 
-def information_path(factor: Factor) -> str:
-    """What kind of information the rule of a factor's distribution gives."""
-    return getattr(_rule(factor.op), "path", "closed form")
+def information_path(op: Op) -> str | None:
+    """What kind of information the rule of a distribution gives; None without a rule."""
+    entry = _entry(op)
+    return None if entry is None else entry.path

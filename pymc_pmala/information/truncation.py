@@ -16,13 +16,13 @@ from pytensor.tensor.basic import get_underlying_scalar_constant_value
 from pytensor.tensor.random.basic import BinomialRV, NegBinomialRV, NormalRV, PoissonRV
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_pmala.information.factors import _distribution_parameters
-from pymc_pmala.information.links import log, log_odds
+from pymc_pmala.information.factors import distribution_parameters
+from pymc_pmala.information.links import at_least, at_most, log, log_odds
 from pymc_pmala.information.registry import (
     Factor,
     Information,
     NoInformation,
-    _rule,
+    information_rule,
     register_information,
 )
 from pymc_pmala.information.special import _polynomial, negative_binomial_dispersion
@@ -30,25 +30,22 @@ from pymc_pmala.information.special import _polynomial, negative_binomial_disper
 __all__ = [
     "NON_ZERO",
     "NonZero",
-    "at_least",
-    "at_most",
     "constant_number",
     "part_information",
 ]
 
 
-@register_information(CensoredRV)
+@register_information(CensoredRV, path="complete-data bound")
 def censored(factor: Factor) -> Sequence[Information]:
     """Censored: the information of the variable before censoring, an upper bound."""
     base, _, _ = factor.parameters
-    parameters = tuple(_distribution_parameters(base))
+    parameters = tuple(distribution_parameters(base))
     return part_information(replace(factor, op=base.owner.op, parameters=parameters))
 
 
-censored.path = "complete-data bound"  # type: ignore[attr-defined]
-
-
-@register_information(TruncatedRV)
+@register_information(
+    TruncatedRV, path="complete-data approximation (without zero: closed form)"
+)
 def truncated(factor: Factor) -> Sequence[Information]:
     """Truncated: counts without zero as in `NON_ZERO`; else that of the whole distribution.
 
@@ -67,10 +64,9 @@ def truncated(factor: Factor) -> Sequence[Information]:
     return [*part_information(base), *_boundary_information(factor, bounds)]
 
 
-truncated.path = "complete-data approximation (without zero: closed form)"  # type: ignore[attr-defined]
-
-
-@register_information(TruncatedNormalRV)
+@register_information(
+    TruncatedNormalRV, path="closed form (two bounds: complete-data approximation)"
+)
 def truncated_normal(factor: Factor) -> Sequence[Information]:
     """TruncatedNormal(μ, σ, lower, upper), with λ = φ(a)/(1 − Φ(a)), a = (lower − μ)/σ.
 
@@ -90,12 +86,9 @@ def truncated_normal(factor: Factor) -> Sequence[Information]:
     return [Information((distance, a), ((2.0 - a * excess, excess), (excess, variance)))]
 
 
-truncated_normal.path = "closed form (two bounds: complete-data approximation)"  # type: ignore[attr-defined]
-
-
 def part_information(factor: Factor) -> Sequence[Information]:
     """Information of a distribution that is a part of another."""
-    rule = _rule(factor.op)
+    rule = information_rule(factor.op)
     if rule is None:
         raise NoInformation(f"{factor.name!r}: no rule for its part {type(factor.op).__name__}.")
     return rule(factor)
@@ -237,17 +230,3 @@ def _g(x: TensorVariable) -> TensorVariable:
     terms = np.cumprod([0.5, *(-1.0 / k for k in range(3, 12))])
     series = low * _polynomial(list(terms), low)
     return pt.switch(x < _SERIES_BELOW, series, 1.0 + pt.expm1(-high) / high)
-
-
-def at_least(x: TensorVariable, bound: float) -> TensorVariable:
-    """The larger of two numbers.
-
-    The derivative of ``pt.maximum`` is a product with a boolean, at which pytensor's
-    rewrites stumble: they log an error for every such product.
-    """
-    return pt.switch(x < bound, bound, x)
-
-
-def at_most(x: TensorVariable, bound: float) -> TensorVariable:
-    """The smaller of two numbers; as for `at_least`."""
-    return pt.switch(x > bound, bound, x)
