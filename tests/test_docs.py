@@ -2,7 +2,6 @@
 
 import doctest
 import re
-import sys
 from functools import partial
 from pathlib import Path
 
@@ -68,11 +67,3 @@ def test_the_examples_of_docstrings_run(name):
 def test_every_public_name_is_in_the_reference():
     listed = (DOCS / "api" / "index.md").read_text(encoding="utf-8").split()
     assert set(pymc_pmala.__all__) <= set(listed)
-
-
-def test_every_distribution_of_pymc_is_in_the_tables(monkeypatch):
-    pytest.importorskip("sphinx")
-    monkeypatch.setattr(sys, "path", [str(DOCS / "_ext"), *sys.path])
-    from distribution_table import missing_distributions
-
-    assert missing_distributions() == []

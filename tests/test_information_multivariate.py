@@ -612,3 +612,57 @@ def test_covariance_is_factorised_at_most_once(kind, factorisations):
     matrix = metric_of(raveled).matrix()
     nodes = {v.owner for v in ancestors([matrix]) if v.owner is not None}
     assert sum("Cholesky" in str(node.op) for node in nodes) == factorisations
+
+
+def test_information_of_a_dirichlet_multinomial_is_the_expected_outer_product():
+    theta = np.array([0.3, -0.4, 0.8])
+    support = np.array([(i, j, 4 - i - j) for i in range(5) for j in range(5 - i)])
+
+    def model(data):
+        with pm.Model() as model:
+            a = pt.exp(pm.Flat("theta", shape=3))
+            pm.DirichletMultinomial("v", n=4, a=a, observed=data)
+        return model
+
+    everything = model(support)
+    [value] = everything.value_vars
+    logp = everything.logp(vars=[everything["v"]], sum=False)[0]
+    jacobian = pytensor.gradient.jacobian(logp, value)
+    log_probability, scores = compiled([value], [logp, jacobian])(theta)
+    expected = (scores.T * np.exp(log_probability)) @ scores
+    information = fisher(model(support[:2]))
+    np.testing.assert_allclose(information(theta), 2 * expected, rtol=1e-8)
+    for far in (-13.8, 13.8):
+        assert np.isfinite(information(np.array([far, 0.0, -far]))).all()
+
+
+def test_information_of_garch_is_that_of_its_conditional_variances():
+    y = np.array([0.3, -1.0, 0.5, 0.8, 1.2, -0.4, 0.1])
+    theta = np.array([0.1, -1.2, -0.3])
+
+    def log_variances(theta):
+        omega, alpha, beta = np.exp(theta)
+        variances = [1.0]
+        for past in y[:-1]:
+            variances.append(omega + alpha * past**2 + beta * variances[-1])
+        return np.log(variances)
+
+    with pm.Model() as model:
+        omega, alpha, beta = pt.exp(pm.Flat("theta", shape=3))
+        pm.GARCH11("v", omega, alpha, beta, initial_vol=1.0, observed=y)
+    jacobian = derivative(log_variances, theta)
+    np.testing.assert_allclose(fisher(model)(theta), 0.5 * jacobian.T @ jacobian, rtol=1e-7)
+
+
+def test_missing_values_of_a_multivariate_normal_have_its_precision():
+    y = np.array([[1.0, 2.0], [np.nan, 0.5], [0.3, np.nan], [1.0, 1.0]])
+    precision = np.linalg.inv([[1.0, 0.5], [0.5, 2.0]])
+    with pm.Model() as model, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        pm.MvNormal("v", pm.Flat("mu", shape=2), tau=precision, observed=y)
+    # Deviations from μ of the four rows, by (μ₁, μ₂, v₂₁, v₃₂).
+    rows = np.zeros((4, 2, 4))
+    rows[:, [0, 1], [0, 1]] = -1.0
+    rows[1, 0, 2] = rows[2, 1, 3] = 1.0
+    expected = sum(row.T @ precision @ row for row in rows)
+    np.testing.assert_allclose(fisher(model)(np.zeros(4)), expected, atol=1e-12)

@@ -185,6 +185,7 @@ CONTINUOUS = {
         {"mu": "real", "sigma": "log", "alpha": "real"},
         width=lambda **p: p["sigma"],
         centre=1.5,
+        tolerance=1e-4,
     ),
     "ExGaussian": Case(
         ex_gaussian,
@@ -204,10 +205,14 @@ CONTINUOUS = {
         pm.Rice,
         {"nu": "log", "sigma": "log"},
         kink=lambda **p: np.log(p["nu"] + p["sigma"]),
+        tolerance=1e-4,
     ),
     "Kumaraswamy": Case(
         # PyMC's log(1 − vᵃ) is no more precise.
-        pm.Kumaraswamy, {"a": "log", "b": "log"}, kink=lambda **p: 0.0, tolerance=2e-5
+        pm.Kumaraswamy,
+        {"a": "log", "b": "log"},
+        kink=lambda **p: 0.0,
+        tolerance=2e-5,
     ),
 }
 FREE = [name for name, case in CONTINUOUS.items() if case.free]

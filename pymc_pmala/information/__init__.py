@@ -2,10 +2,12 @@
 
 from pymc_pmala.information import (  # rules
     continuous,
+    covariance,
     discrete,
+    gaussian,
     mixtures,
-    multivariate,
     quadrature,
+    simplex,
     timeseries,
 )
 from pymc_pmala.information.factors import RaveledModel, elements_used, ravel_model
@@ -26,14 +28,16 @@ __all__ = [
     "QuadraticForm",
     "RaveledModel",
     "continuous",
+    "covariance",
     "discrete",
     "elements_used",
     "factor_information",
+    "gaussian",
     "information_path",
     "mixtures",
-    "multivariate",
     "quadrature",
     "ravel_model",
     "register_information",
+    "simplex",
     "timeseries",
 ]

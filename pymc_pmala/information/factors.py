@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
+from pymc.distributions.distribution import PartialObservedRV
 from pymc.variational.minibatch_rv import MinibatchRandomVariable, get_scaling
 from pytensor.graph.basic import Variable
 from pytensor.graph.replace import clone_replace
@@ -56,7 +57,11 @@ def ravel_model(
     shared : mapping of Variable to Variable
         What stands for the model's other value variables.
     """
-    factors = _rv_factors(model) + _potential_factors(model)
+    factors = [
+        *_rv_factors(model),
+        *_partially_observed_factors(model),
+        *_potential_factors(model),
+    ]
     graphs: list[Variable] = []
     for factor in factors:
         graphs += _graphs(factor)
@@ -96,7 +101,7 @@ def _split_vector(
 
 
 def _rv_factors(model: pm.Model) -> list[Factor]:
-    rvs = model.basic_RVs
+    rvs = [rv for rv in model.basic_RVs if not isinstance(rv.owner.op, PartialObservedRV)]
     bases = [_without_minibatch(rv) for rv in rvs]
     parameters = [distribution_parameters(base) for base in bases]
     replaced = iter(
@@ -119,6 +124,32 @@ def _rv_factors(model: pm.Model) -> list[Factor]:
                 logp=logp,
                 observed=rv in model.observed_RVs,
                 scale=_minibatch_scale(rv, value),
+            )
+        )
+    return factors
+
+
+def _partially_observed_factors(model: pm.Model) -> list[Factor]:
+    """One factor for the two parts, observed and not, of a multivariate variable."""
+    nodes = {rv.owner: None for rv in model.basic_RVs if isinstance(rv.owner.op, PartialObservedRV)}
+    factors = []
+    for node in nodes:
+        whole, mask = node.inputs
+        logps = model.logp(vars=node.outputs, sum=False)
+        observed, missing, *parameters = model.replace_rvs_by_values(
+            [*node.outputs, *distribution_parameters(whole)]
+        )
+        value = pt.zeros(mask.shape, dtype=whole.dtype)[mask].set(missing)[~mask].set(observed)
+        factors.append(
+            Factor(
+                name=node.outputs[0].name,
+                op=whole.owner.op,
+                value=value,
+                unconstrained=value,
+                parameters=tuple(parameters),
+                logp=pt.concatenate([logp.ravel() for logp in logps]),
+                observed=False,
+                scale=pt.constant(1.0),
             )
         )
     return factors

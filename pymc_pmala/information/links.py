@@ -29,7 +29,7 @@ from pymc_pmala.information.patterns import (
     selected,
 )
 
-__all__ = ["at_least", "at_most", "log", "log_normal_cdf", "log_odds", "log_odds_weight"]
+__all__ = ["at_least", "at_most", "log", "log_odds", "log_odds_weight"]
 
 _Transform: TypeAlias = Callable[[TensorVariable], TensorVariable]
 
@@ -56,7 +56,7 @@ def log(positive: TensorVariable) -> TensorVariable:
         unconstrained, _, upper = bounds
         return log(upper) - pt.softplus(-unconstrained)
     if (normal := normal_argument(positive)) is not None:
-        return log_normal_cdf(normal)
+        return _log_normal_cdf(normal)
     if (exponent := complement_exponent(positive)) is not None and is_positive(exponent):
         return _log_expm1(exponent) - exponent
     if name == "Sub" and is_constant(inputs[0], 1.0) and is_probability(inputs[1]):
@@ -92,7 +92,7 @@ def log_odds(probability: TensorVariable) -> TensorVariable:
         if is_constant(lower, 0.0) and is_constant(upper, 1.0):
             return unconstrained
     if (normal := normal_argument(probability)) is not None:
-        return log_normal_cdf(normal) - log_normal_cdf(-normal)
+        return _log_normal_cdf(normal) - _log_normal_cdf(-normal)
     if (exponent := complement_exponent(probability)) is not None:
         return _log_expm1(exponent)
     if name == "Exp":
@@ -191,7 +191,7 @@ def _log_expm1(a: TensorVariable) -> TensorVariable:
     return pt.switch(log_a < -18.0, log_a + 0.5 * low, high + pt.log(-pt.expm1(-high)))
 
 
-def log_normal_cdf(u: TensorVariable) -> TensorVariable:
+def _log_normal_cdf(u: TensorVariable) -> TensorVariable:
     """Log Φ(u) whose derivative stays finite in the lower tail."""
     low, high = at_most(u, -1.0), at_least(u, -1.0)
     return pt.switch(

@@ -20,13 +20,15 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_pmala.information.factors import distribution_parameters
 from pymc_pmala.information.links import at_least, at_most, log_odds, log_odds_weight
-from pymc_pmala.information.multivariate import _copies, _logits, _over, _without_leading_ones
+from pymc_pmala.information.parts import over
 from pymc_pmala.information.registry import (
     Factor,
     Information,
     NoInformation,
     register_information,
 )
+from pymc_pmala.information.shapes import copies_of, without_leading_ones
+from pymc_pmala.information.simplex import logits_of
 from pymc_pmala.information.truncation import (
     NON_ZERO,
     constant_number,
@@ -77,8 +79,8 @@ def _weights_information(
         elements = factor.value[(..., *(0,) * ndim_supp)]
         pair = Information(log_ratio, log_odds_weight(log_ratio))
         shares = pt.stack([pt.sigmoid(-log_ratio), pt.sigmoid(log_ratio)], axis=-1)
-        return _over(factor, elements, [pair]), shares
-    copies = _copies(factor.value, ndim_supp, weights, 1)
+        return over(factor, elements, [pair]), shares
+    copies = copies_of(factor.value, ndim_supp, weights, 1)
 
     def product(tangents: Sequence[TensorVariable]) -> list[TensorVariable]:
         # Centred twice, as diag w − w wᵀ = (I − w1ᵀ) diag w (I − 1wᵀ): one of the weights may
@@ -87,7 +89,7 @@ def _weights_information(
         change = weights * (tangents[0] - mean)
         return [copies * (change - weights * change.sum(axis=-1, keepdims=True))]
 
-    return [Information(_logits(weights), product)], weights
+    return [Information(logits_of(weights), product)], weights
 
 
 def _pair_log_odds(weights: TensorVariable) -> TensorVariable | None:
@@ -102,7 +104,7 @@ def _pair_log_odds(weights: TensorVariable) -> TensorVariable | None:
         *_, first, second = node.inputs
         if first.ndim and first.type.shape[-1] == second.type.shape[-1] == 1:
             return log_odds(second[..., 0])
-    logits = _logits(weights)
+    logits = logits_of(weights)
     return logits[..., 1] - logits[..., 0]
 
 
@@ -119,7 +121,7 @@ def _batched_component(
         )
         part = replace(part, value=value, unconstrained=unconstrained)
         if not any(callable(i.weight) for i in part_information(part)):
-            return _over(part, value, _weighted(part, shares))
+            return over(part, value, _weighted(part, shares))
     informations: list[Information] = []
     for k, parameters in enumerate(_along_last_batch_axis(factor, component, shares)):
         informations += _weighted(
@@ -163,7 +165,7 @@ def _times(part: Factor, share: TensorVariable, information: Information) -> Inf
         scaled = [[share * entry for entry in row] for row in weight]
         return Information(information.coordinates, scaled)
     # Elements are coupled: they must all have the same weight.
-    share = _without_leading_ones(share, 0)
+    share = without_leading_ones(share, 0)
     if share.ndim:
         raise NoInformation(
             f"{part.name!r}: no rule for {type(part.op).__name__} components with weights "

@@ -4,15 +4,20 @@ For distributions without a closed form,
 
 .. math:: K = \sum_k w_k\, s_k s_k^T, \qquad w_k \propto p(z_k)\, \Delta z_k,
 
-with a fixed number of nodes :math:`z_k`, whose places are smooth functions of the parameters,
-and :math:`s_k` the derivative of the log-density at the nodes. K is positive semi-definite
-whatever the nodes, and differentiable because they are. The trapezoidal rule is used
+with a fixed number of nodes :math:`z_k` and :math:`s_k` the derivative of the log-density at
+the nodes. K is positive semi-definite whatever the nodes. The trapezoidal rule is used
 throughout, in a variable in which the density decays at both ends: it then converges
 exponentially (Trefethen & Weideman 2014).
+
+What depends on one shape parameter only is computed beforehand, for many values of it, and
+its factor R of :math:`K = R^T R` interpolated: the graph is then a few operations, quick to
+compile and to differentiate. What depends on two is summed in the graph.
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeAlias
+from functools import cache
+from itertools import combinations_with_replacement
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pytensor.tensor as pt
@@ -26,12 +31,14 @@ from pymc.distributions.continuous import (
 from pymc.distributions.discrete import DiscreteWeibullRV
 from pytensor import config
 from pytensor.gradient import disconnected_grad
+from pytensor.graph.basic import equal_computations
 from pytensor.tensor.random.basic import BetaBinomialRV
 from pytensor.tensor.variable import TensorVariable
+from scipy import special as sp
 
-from pymc_pmala.information.links import at_least, at_most, log, log_normal_cdf, log_odds
+from pymc_pmala.information.links import at_least, at_most, log, log_odds
+from pymc_pmala.information.patterns import operation
 from pymc_pmala.information.registry import Factor, Information, register_information
-from pymc_pmala.information.special import log_bessel_i0e
 
 QUADRATURE = "quadrature"
 """The path of the rules of this module."""
@@ -44,6 +51,27 @@ _REACH = 8.0
 
 
 LogDensity: TypeAlias = Callable[..., TensorVariable]
+
+_FINE = 400
+"""Number of nodes of integrals that are computed beforehand."""
+
+_WeightedScores: TypeAlias = tuple[np.ndarray, list[np.ndarray]]
+"""Weights of the nodes, up to a factor, and the scores there in each coordinate."""
+
+
+class _Table(NamedTuple):
+    """A triangular matrix R, K = RᵀR, as cubic splines of a shape parameter.
+
+    Attributes
+    ----------
+    knots : array
+        Evenly spaced.
+    coefficients : array
+        One column for each entry of R on or above its diagonal, row by row.
+    """
+
+    knots: np.ndarray
+    coefficients: np.ndarray
 
 
 class _Nodes(NamedTuple):
@@ -58,47 +86,111 @@ class _Nodes(NamedTuple):
 
 @register_information(SkewNormalRV, path=QUADRATURE)
 def skew_normal(factor: Factor) -> list[Information]:
-    """SkewNormal(μ, σ, α): quadrature over z = (v − μ)/σ, on (v − μ, log σ, α).
-
-    The density 2φ(z)Φ(αz) changes on the scales 1 and 1/α: nodes in arsinh(z √(1 + α²)).
-    """
+    """SkewNormal(μ, σ, α): quadrature over z = (v − μ)/σ, on (v − μ, log σ, α)."""
     mu, sigma, alpha = factor.parameters
-    column = pt.shape_padright(alpha)
-    finest = (1.0 + column**2) ** -0.5
-    end = pt.arcsinh(_REACH / finest)
-    nodes = _sinh_nodes(-end, end, finest)
+    log_sigma = log(sigma)
+    size = 1.0 + alpha**2
+    rates = (pt.exp(-log_sigma) * size**0.25, 1.0, size**-0.75)
+    location = -mu if factor.observed else factor.value - mu
+    return [
+        Information(
+            (location, log_sigma, alpha),
+            _interpolated(_skew_normal_table(), pt.arcsinh(alpha), rates),
+        )
+    ]
 
-    def log_density(z: TensorVariable, alpha: TensorVariable) -> TensorVariable:
-        return log_normal_cdf(alpha * z) - 0.5 * z**2
 
-    weights, scores = _location_scale_scores(log_density, nodes, [alpha])
-    return [_location_scale(factor, mu, (log(sigma), alpha), scores, weights)]
+@cache
+def _skew_normal_table() -> _Table:
+    """Scores (1 + α²)^{−¼} ∂_z, ∂_{log σ} and (1 + α²)^¾ ∂_α of 2φ(z)Φ(αz), by arsinh α."""
+
+    def scores(arcsinh_alpha: float) -> _WeightedScores:
+        alpha = np.sinh(arcsinh_alpha)
+        size = 1.0 + alpha**2
+        # The density changes on the scales 1 and 1/α.
+        end = np.arcsinh(_REACH * np.sqrt(size))
+        t = np.linspace(-end, end, _FINE)
+        z = np.sinh(t) / np.sqrt(size)
+        weight = np.cosh(t) * np.exp(-0.5 * z**2) * sp.ndtr(alpha * z)
+        mills = np.sqrt(2 / np.pi) / sp.erfcx(-alpha * z / np.sqrt(2))
+        slope = alpha * mills - z
+        return weight, [slope * size**-0.25, -1.0 - z * slope, z * mills * size**0.75]
+
+    return _table(scores, -9.0, 9.0)
 
 
 @register_information(ExGaussianRV, path=QUADRATURE)
 def ex_gaussian(factor: Factor) -> list[Information]:
-    """ExGaussian(μ, σ, ν): quadrature over z = (v − μ)/σ, on (v − μ, log σ, log ν).
-
-    A normal rise on the scale 1, an exponential tail on the scale ν/σ: nodes in arsinh z.
-    """
+    """ExGaussian(μ, σ, ν): quadrature over z = (v − μ)/σ, on (v − μ, log σ, log ν)."""
     mu, sigma, nu = factor.parameters
     log_sigma, log_nu = log(sigma), log(nu)
-    # Below ν = σ/1000 nothing is known of ν; erfcx would lose its derivative to rounding.
-    log_ratio = at_least(at_most(log_nu - log_sigma, 40.0), -7.0)
-    upper = pt.arcsinh(_REACH + 40.0 * pt.exp(pt.shape_padright(log_ratio)))
-    nodes = _sinh_nodes(-np.arcsinh(_REACH), upper, 1.0)
+    location = -mu if factor.observed else factor.value - mu
+    return [
+        Information(
+            (location, log_sigma, log_nu),
+            _interpolated(_ex_gaussian_table(), log_nu - log_sigma, (pt.exp(-log_sigma), 1.0, 1.0)),
+        )
+    ]
 
-    def log_density(z: TensorVariable, log_ratio: TensorVariable) -> TensorVariable:
-        rate = pt.exp(-log_ratio)
-        below = at_most(z - rate, 0.0)
-        above = at_least(z - rate, 0.0)
-        rise = pt.log(pt.erfcx(-below / np.sqrt(2))) - 0.5 * z**2
-        tail = pt.log(pt.erfc(-above / np.sqrt(2))) - rate * (above + 0.5 * rate)
-        return pt.switch(z < rate, rise, tail) - log_ratio
 
-    weights, [of_z, of_scale, of_ratio] = _location_scale_scores(log_density, nodes, [log_ratio])
-    scores = [of_z, of_scale - of_ratio, of_ratio]
-    return [_location_scale(factor, mu, (log_sigma, log_nu), scores, weights)]
+@cache
+def _ex_gaussian_table() -> _Table:
+    """Scores in z, log σ and log ν of r exp(½r² − rz) Φ(z − r), r = σ/ν, by −log r."""
+
+    def scores(log_ratio: float) -> _WeightedScores:
+        rate = np.exp(-log_ratio)
+        # A normal rise on the scale 1, an exponential tail on the scale 1/r.
+        t = np.linspace(-np.arcsinh(_REACH), np.arcsinh(_REACH + 40.0 / rate), _FINE)
+        z = np.sinh(t)
+        scaled = sp.erfcx((rate - z) / np.sqrt(2))
+        with np.errstate(over="ignore", invalid="ignore"):
+            rise = np.exp(-0.5 * z**2) * scaled
+            tail = 2.0 * sp.ndtr(z - rate) * np.exp(0.5 * rate**2 - rate * z)
+        weight = np.cosh(t) * np.where(z < rate, rise, tail)
+        mills = np.sqrt(2 / np.pi) / scaled
+        slope = mills - rate
+        of_rate = 1.0 + rate * (rate - z - mills)
+        return weight, [slope, -1.0 - z * slope + of_rate, -of_rate]
+
+    return _table(scores, -7.0, 12.0)
+
+
+@register_information(RiceRV, path=QUADRATURE)
+def rice(factor: Factor) -> list[Information]:
+    """Rice(b = ν/σ, σ): quadrature over y = v/σ, on (log σ, ν, log v)."""
+    b, sigma = factor.parameters
+    log_sigma = log(sigma)
+    rates = (1.0, pt.exp(-log_sigma), pt.sqrt(1.0 + b**2))
+    weight = _interpolated(_rice_table(), pt.arcsinh(b), rates)
+    nu = _numerator(b, sigma)
+    if factor.observed:
+        return [Information((log_sigma, nu), [row[:2] for row in weight[:2]])]
+    return [Information((log_sigma, nu, log(factor.value)), weight)]
+
+
+def _numerator(ratio: TensorVariable, denominator: TensorVariable) -> TensorVariable:
+    """A of a/b, as the model gives it if it does."""
+    name, inputs = operation(ratio)
+    if name == "TrueDiv" and equal_computations([inputs[1]], [denominator]):
+        return inputs[0]
+    return ratio * denominator
+
+
+@cache
+def _rice_table() -> _Table:
+    """Scores ∂_{log σ}, σ∂_ν and (1 + b²)^{−½} ∂_{log v}, by arsinh b."""
+
+    def scores(arcsinh_b: float) -> _WeightedScores:
+        b = np.sinh(arcsinh_b)
+        # A normal density about b on the scale 1, a power of y near zero.
+        t = np.linspace(max(b - _REACH, -18.0), b + _REACH, _FINE)
+        y = np.logaddexp(0.0, t)
+        weight = sp.expit(t) * y * np.exp(-0.5 * (y - b) ** 2) * sp.i0e(y * b)
+        ratio = sp.i1e(y * b) / sp.i0e(y * b)
+        of_b, of_log_y = y * ratio - b, 2.0 - y**2 + y * b * ratio
+        return weight, [-of_log_y - b * of_b, of_b, of_log_y / np.sqrt(1.0 + b**2)]
+
+    return _table(scores, 0.0, 7.0)
 
 
 @register_information(SkewStudentTRV, path=QUADRATURE)
@@ -128,32 +220,6 @@ def skew_student_t(factor: Factor) -> list[Information]:
 
     weights, scores = _location_scale_scores(log_density, nodes, shapes)
     return [_location_scale(factor, mu, (log(sigma), *shapes), scores, weights)]
-
-
-@register_information(RiceRV, path=QUADRATURE)
-def rice(factor: Factor) -> list[Information]:
-    """Rice(b = ν/σ, σ): quadrature over y = v/σ, on (log v − log σ, b).
-
-    A normal density about b on the scale 1, or a power of y near zero: nodes in the inverse
-    of the softplus function of y.
-    """
-    b, sigma = factor.parameters
-    bounded = at_least(at_most(b, 1e8), 1e-8)
-    column = pt.shape_padright(bounded)
-    lower = at_least(column - _REACH, -18.0)
-    t = lower + (column + _REACH - lower) * _UNIT
-    y = pt.softplus(t)
-    log_length = pt.log(pt.sigmoid(t) / y) + pt.log(column + _REACH - lower)
-    nodes = _Nodes(pt.log(y), log_length)
-
-    def log_density(log_y: TensorVariable, b: TensorVariable) -> TensorVariable:
-        y = pt.exp(log_y)
-        return 2.0 * log_y - 0.5 * (y - b) ** 2 + log_bessel_i0e(y * b)
-
-    density, scores = _scores(log_density, nodes.z, [bounded])
-    log_sigma = log(sigma)
-    value = -log_sigma if factor.observed else log(factor.value) - log_sigma
-    return [Information((value, b), _outer(scores, _weights(density + nodes.log_length)))]
 
 
 @register_information(KumaraswamyRV, path=QUADRATURE)
@@ -278,6 +344,50 @@ def beta_binomial_weights(
     return pt.switch(support > n, 0.0, pt.exp(log_p)), counts
 
 
+# Information as a function of one shape parameter
+
+
+def _table(scores: Callable[[float], _WeightedScores], lower: float, upper: float) -> _Table:
+    """Tabulate R for values of the shape parameter between two ends."""
+    shapes = np.linspace(lower, upper, int(32 * (upper - lower)) + 1)
+    rows = []
+    for shape in shapes:
+        weights, values = scores(shape)
+        roots = np.sqrt(weights / weights.sum())
+        factor = np.linalg.qr(roots[:, None] * np.stack(values, axis=1), mode="r")
+        factor *= np.where(np.diag(factor) < 0, -1.0, 1.0)[:, None]
+        rows.append(factor[np.triu_indices(len(values))])
+    space = 0.125
+    knots = np.arange(lower - space, upper + 1.5 * space, space)
+    basis = _cubic(np.abs(shapes[:, None] - knots) / space, np.where)
+    return _Table(knots, np.linalg.lstsq(basis, np.array(rows))[0])
+
+
+def _interpolated(
+    table: _Table, shape: TensorVariable, rates: Sequence[TensorVariable | float]
+) -> list[list[TensorVariable]]:
+    """K at a shape, its coordinates i multiplied by rates_i; that of the nearer end beyond."""
+    knots, n = table.knots, len(rates)
+    space = knots[1] - knots[0]
+    within = at_least(at_most(shape, knots[-2]), knots[1])
+    basis = _cubic(pt.abs(pt.shape_padright(within) - knots) / space, pt.switch)
+    entries = basis @ table.coefficients
+    columns: list[dict[int, TensorVariable]] = [{} for _ in range(n)]
+    for entry, (row, column) in enumerate(combinations_with_replacement(range(n), 2)):
+        columns[column][row] = rates[column] * entries[..., entry]
+    return [
+        [sum(left[row] * right[row] for row in left.keys() & right.keys()) for right in columns]
+        for left in columns
+    ]
+
+
+def _cubic(distance: Any, where: Callable) -> Any:
+    """The cubic B-spline on five evenly spaced knots, by the distance from its centre."""
+    inner = 2 / 3 - distance**2 * (1.0 - 0.5 * distance)
+    outer = where(distance < 2.0, (2.0 - distance) ** 3 / 6.0, 0.0)
+    return where(distance < 1.0, inner, outer)
+
+
 # The rules of quadrature
 
 
@@ -344,9 +454,7 @@ def _outer(
         for i in range(len(scores))
         for j in range(i + 1)
     }
-    return [
-        [entries[max(i, j), min(i, j)] for j in range(len(scores))] for i in range(len(scores))
-    ]
+    return [[entries[max(i, j), min(i, j)] for j in range(len(scores))] for i in range(len(scores))]
 
 
 def _betaln(alpha: TensorVariable, beta: TensorVariable) -> TensorVariable:

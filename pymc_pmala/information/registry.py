@@ -187,9 +187,7 @@ def _entry(op: Op) -> _Entry | None:
     return None
 
 
-def register_information(
-    *op_types: type[Op], path: str = "closed form"
-) -> Callable[[Rule], Rule]:
+def register_information(*op_types: type[Op], path: str = "closed form") -> Callable[[Rule], Rule]:
     """Register the information of a distribution, by the type of its random variable's Op.
 
     Parameters

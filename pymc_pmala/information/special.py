@@ -13,7 +13,6 @@ from pytensor.tensor.variable import TensorVariable
 
 __all__ = [
     "bessel_ratio",
-    "log_bessel_i0e",
     "negative_binomial_dispersion",
     "student_t_shape",
     "trigamma",
@@ -98,20 +97,6 @@ def bessel_ratio(kappa: TensorVariable) -> TensorVariable:
     )
 
 
-def log_bessel_i0e(kappa: TensorVariable) -> TensorVariable:
-    """Log of I₀(κ) e^{−κ} for κ > 0, by the same series as `bessel_ratio`."""
-    low = pt.switch(kappa < _KAPPA_SWITCH, kappa, _KAPPA_SWITCH)
-    high = pt.switch(kappa < _KAPPA_SWITCH, _KAPPA_SWITCH, kappa)
-    powers, coefficients = _bessel_i0_terms(low)
-    k = np.arange(1.0, 11.0)
-    asymptotic = np.cumprod([1.0, *((2.0 * k - 1.0) ** 2 / (8.0 * k))])
-    return pt.switch(
-        kappa < _KAPPA_SWITCH,
-        pt.log((powers * coefficients).sum(-1)) - low,
-        pt.log(_polynomial(list(asymptotic), 1.0 / high)) - 0.5 * pt.log(2.0 * np.pi * high),
-    )
-
-
 def von_mises_concentration(kappa: TensorVariable) -> TensorVariable:
     """Information of a von Mises distribution about log κ: κ²(1 − A/κ − A²)."""
     low = pt.switch(kappa < _KAPPA_SWITCH, kappa, _KAPPA_SWITCH)
@@ -160,16 +145,11 @@ def _student_t_step(m: TensorVariable) -> TensorVariable:
 
 def _low_bessel_ratio(kappa: TensorVariable) -> TensorVariable:
     """I₁/I₀ by their power series in κ²/4, which converge to full precision below κ = 20."""
-    powers, zeroth = _bessel_i0_terms(kappa)
-    first = zeroth / np.arange(1.0, len(zeroth) + 1.0)
-    return 0.5 * kappa * (powers * first).sum(-1) / (powers * zeroth).sum(-1)
-
-
-def _bessel_i0_terms(kappa: TensorVariable) -> tuple[TensorVariable, np.ndarray]:
-    """Powers of κ²/4 and their coefficients 1/k!² in I₀(κ)."""
     k = np.arange(45.0)
+    powers = pt.shape_padright(0.25 * kappa**2) ** k
     log_factorial = np.cumsum(np.log(np.maximum(k, 1.0)))
-    return pt.shape_padright(0.25 * kappa**2) ** k, np.exp(-2.0 * log_factorial)
+    zeroth = np.exp(-2.0 * log_factorial)
+    return 0.5 * kappa * (powers * (zeroth / (k + 1.0))).sum(-1) / (powers * zeroth).sum(-1)
 
 
 def _polynomial(coefficients: Sequence[float], x: TensorVariable) -> TensorVariable:

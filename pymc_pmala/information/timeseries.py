@@ -2,10 +2,21 @@
 
 import pytensor.tensor as pt
 from pymc.distributions.continuous import Normal
-from pymc.distributions.timeseries import AutoRegressiveRV, EulerMaruyamaRV, RandomWalkRV
+from pymc.distributions.timeseries import (
+    GARCH11RV,
+    AutoRegressiveRV,
+    EulerMaruyamaRV,
+    RandomWalkRV,
+)
+from pytensor.tensor.variable import TensorVariable
 
-from pymc_pmala.information.multivariate import nested_information
-from pymc_pmala.information.registry import Factor, Information, register_information
+from pymc_pmala.information.parts import nested_information
+from pymc_pmala.information.registry import (
+    Factor,
+    Information,
+    NoInformation,
+    register_information,
+)
 
 
 @register_information(RandomWalkRV)
@@ -56,3 +67,34 @@ def euler_maruyama(factor: Factor) -> list[Information]:
         *nested_information(factor, initial, value[..., 0]),
         *nested_information(factor, step, value[..., 1:]),
     ]
+
+
+@register_information(GARCH11RV)
+def garch(factor: Factor) -> list[Information]:
+    """GARCH11(ω, α, β, σ₀): ½ on each log h_t, 1/h_t on v_t; as for AR, given the past.
+
+    The variances are h_t = ω + αv²_{t−1} + βh_{t−1}, h₀ = σ₀².
+    """
+    omega, alpha, beta, initial, *_ = factor.parameters
+    omega, alpha, beta, initial = (p[..., None] for p in (omega, alpha, beta, initial))
+    value = factor.value
+    past = omega + alpha * value[..., :-1] ** 2
+    start = initial**2 * pt.ones_like(value[..., :1])
+    length = value.type.shape[-1]
+    if length is None:
+        raise NoInformation(f"{factor.name!r}: the length of the series is not known.")
+    variance = _accumulate(pt.concatenate([start, past], axis=-1), beta, length)
+    informations = [Information(pt.log(variance), 0.5)]
+    if not factor.observed:
+        informations.append(Information(value, 1.0 / variance))
+    return informations
+
+
+def _accumulate(terms: TensorVariable, decay: TensorVariable, length: int) -> TensorVariable:
+    """h_t = u_t + βh_{t−1}, by doubling the reach of the sum: log₂ of the length steps, no loop."""
+    reach = 1
+    while reach < length:
+        before = pt.concatenate([pt.zeros_like(terms[..., :reach]), terms[..., :-reach]], axis=-1)
+        terms = terms + decay * before
+        decay, reach = decay**2, 2 * reach
+    return terms

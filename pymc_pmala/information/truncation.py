@@ -43,9 +43,7 @@ def censored(factor: Factor) -> Sequence[Information]:
     return part_information(replace(factor, op=base.owner.op, parameters=parameters))
 
 
-@register_information(
-    TruncatedRV, path="complete-data approximation (without zero: closed form)"
-)
+@register_information(TruncatedRV, path="complete-data approximation (without zero: closed form)")
 def truncated(factor: Factor) -> Sequence[Information]:
     """Truncated: counts without zero as in `NON_ZERO`; else that of the whole distribution.
 
