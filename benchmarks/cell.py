@@ -6,6 +6,7 @@ TASK is a `Task` in JSON; what was measured is written to the file RESULT.
 import json
 import logging
 import sys
+import traceback
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -105,12 +106,16 @@ def main() -> None:
     logging.getLogger("pymc").setLevel(logging.ERROR)
     warnings.simplefilter("ignore")
     task = Task(**json.loads(sys.argv[1]))
-    result = Path(sys.argv[2])
-    if task.sampler == "reference":
-        found = reference(task)
-    else:
-        found = measure(task, json.loads(sys.stdin.read()))
-    result.write_text(json.dumps(found, indent=1) + "\n")
+    try:
+        if task.sampler == "reference":
+            found = reference(task)
+        else:
+            found = measure(task, json.loads(sys.stdin.read()))
+    except Exception as error:
+        traceback.print_exc()
+        # The last line is what the table shows; some messages bring their own traceback.
+        sys.exit(f"{type(error).__name__}: {str(error).partition(chr(10))[0]}")
+    Path(sys.argv[2]).write_text(json.dumps(found, indent=1) + "\n")
 
 
 if __name__ == "__main__":

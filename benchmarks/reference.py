@@ -75,24 +75,19 @@ def comparable(draws: dict[str, np.ndarray], model: pm.Model) -> dict[str, np.nd
 
 
 def long_run(model: pm.Model, names: list[str], draws: int) -> dict[str, np.ndarray]:
-    """Draws by NUTS with small steps: nutpie's where installed, else PyMC's.
-
-    Chains start at the model's initial point: elsewhere there may be modes that no sampler
-    leaves.
-    """
+    """Draws by NUTS with small steps, from chains that agree: nutpie's if installed, or PyMC's."""
     try:
         import nutpie
     except ImportError:
         with model:
             idata = pm.sample(
                 draws=draws, chains=4, cores=1, target_accept=0.95, random_seed=0,
-                nuts_sampler="pymc", init="adapt_diag", progressbar=False,
+                nuts_sampler="pymc", progressbar=False,
             )  # fmt: skip
     else:
-        compiled = nutpie.compile_pymc_model(model, jitter_rvs=set())
         idata = nutpie.sample(
-            compiled, draws=draws, tune=1000, chains=4, cores=1, target_accept=0.95, seed=0,
-            progress_bar=False,
+            nutpie.compile_pymc_model(model), draws=draws, tune=1000, chains=4, cores=1,
+            target_accept=0.95, seed=0, progress_bar=False,
         )  # fmt: skip
     found = {name: np.asarray(idata.posterior[name].values) for name in names}
     worst = max(float(az.rhat(x)) for values in found.values() for x in _elements(values))

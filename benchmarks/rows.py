@@ -60,7 +60,7 @@ def _fitzhugh_nagumo(folder: Folder) -> pm.Model:
 
 
 def _volatility(folder: Folder) -> pm.Model:
-    return models.stochastic_volatility(load_volatility(folder)[:VOLATILITY_LENGTH])
+    return models.stochastic_volatility(load_volatility(folder))
 
 
 def _simulated(build: Callable[[], pm.Model]) -> Callable[[Folder], pm.Model]:
@@ -72,9 +72,6 @@ def _gaussian_truth() -> dict[str, tuple[np.ndarray, np.ndarray]]:
     return {"x": (np.zeros(len(covariance)), np.sqrt(np.diag(covariance)))}
 
 
-# The first of the paper's 2000 days: a dense metric of all is factorised in cubic time.
-VOLATILITY_LENGTH = 200
-
 ROWS: dict[str, Row] = {
     name: _row(name.capitalize(), partial(_logistic, name)) for name in LOGISTIC_SETS
 } | {
@@ -83,10 +80,7 @@ ROWS: dict[str, Row] = {
         "Stochastic volatility",
         _volatility,
         blocks=(("beta", "variance", "persistence"), ("x",)),
-        note=(
-            f"The first {VOLATILITY_LENGTH} of the paper's 2000 days; the package's samplers "
-            "update parameters and latent states in turn."
-        ),
+        note="The package's samplers update parameters and latent states in turn.",
     ),
     "eight_schools": _row(
         "Eight schools, centred",
