@@ -184,7 +184,8 @@ class Langevin(ArrayStepShared):
                 f"Langevin samplers need gradients, but the log-density cannot be differentiated "
                 f"with respect to {names}. Give the Ops that depend on them a gradient, or give "
                 "these variables another step method, for example "
-                "`step=[PMALA([a, b]), pm.Slice([c])]`."
+                "`step=[PMALA([a, b]), pm.Slice([c])]`; for a `pm.Simulator`, use "
+                "`pm.sample_smc`."
             ) from error
         # None where the metric varies and every point brings its own.
         self.factor: tuple[np.ndarray, ...] | None = None

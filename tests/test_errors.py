@@ -101,6 +101,18 @@ def test_variables_without_a_gradient_are_named_with_what_to_do(method, metric):
     PMALA([smooth], model=model, metric="identity", compile_kwargs=QUICK)
 
 
+@METHODS
+def test_a_simulator_or_potential_without_gradient_is_refused_with_advice(method):
+    with pm.Model() as simulated:
+        mu = pm.Normal("mu")
+        pm.Simulator("y", lambda rng, mu, size: rng.normal(mu, size=size), mu, observed=[0.3])
+    with pm.Model() as opaque:
+        pm.Potential("p", Opaque()(pm.Normal("mu")))
+    for model in (simulated, opaque):
+        with pytest.raises(ValueError, match=r"\['mu'\].*sample_smc"):
+            method(model=model, compile_kwargs=QUICK)
+
+
 def test_a_variable_of_another_model_is_named(model):
     with pm.Model():
         stranger = pm.Normal("stranger")
