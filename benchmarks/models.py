@@ -83,11 +83,12 @@ def dense_regression(dimension: int, seed: int = 0) -> pm.Model:
     return logistic_regression(x, rng.integers(0, 2, size=len(x)))
 
 
-def fitzhugh_nagumo(times: np.ndarray, observed: np.ndarray) -> pm.Model:
+def fitzhugh_nagumo(times: np.ndarray, observed: np.ndarray, **prior) -> pm.Model:
     """The paper's second experiment: Exponential priors with mean 3, noise of sd 0.5.
 
     One classical Runge–Kutta step between two observations, in a Scan. Chains start at the
     parameters that the data were made with, as the paper's do: the posterior has other modes.
+    Options are the priors', ``default_transform=None`` for their natural scale.
     """
 
     def slopes(v, r, a, b, c):
@@ -95,7 +96,7 @@ def fitzhugh_nagumo(times: np.ndarray, observed: np.ndarray) -> pm.Model:
 
     with pm.Model() as model:
         truth = {"a": 0.2, "b": 0.2, "c": 3.0}
-        a, b, c = (pm.Exponential(name, 1 / 3, initval=truth[name]) for name in "abc")
+        a, b, c = (pm.Exponential(name, 1 / 3, initval=truth[name], **prior) for name in "abc")
         start = [pt.constant(value, dtype="float64") for value in (-1.0, 1.0)]
         states = _runge_kutta(slopes, start, [a, b, c], times[1] - times[0], len(times) - 1)
         mean = pt.stack([pt.concatenate([s[None], p]) for s, p in zip(start, states, strict=True)])

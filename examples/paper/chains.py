@@ -54,6 +54,8 @@ class Case:
         Length of a chain.
     start : mapping
         Initial values; the model's own for what is not listed.
+    names : tuple of str, optional
+        Variables whose draws are kept; all by default.
     enough : int
         Replicates beyond which no more are run, however many are asked for.
     """
@@ -64,6 +66,7 @@ class Case:
     burn_in: int
     draws: int
     start: Mapping[str, Any] = field(default_factory=dict)
+    names: tuple[str, ...] | None = None
     enough: int = 1000
 
 
@@ -77,9 +80,8 @@ class Results:
         Effective sizes by the paper's estimator, and moments.
     seconds : ndarray of shape (replicates,)
         CPU time of the kept draws.
-    acceptance : ndarray of shape (replicates,)
-        Mean acceptance probability.
-    step_size : ndarray of shape (replicates,)
+    acceptance, step_size : ndarray of shape (replicates, steps)
+        Mean acceptance probability and step size of each of the step methods.
     draws : int
         Length of the kept chain.
     """
@@ -120,7 +122,7 @@ def run(case: Case, replicates: int, folder: Path, advance: Callable[[int], None
 
 
 def _measure(
-    case: Case, draws: Mapping[str, np.ndarray], seconds: float, stats: Mapping[str, float]
+    case: Case, draws: Mapping[str, np.ndarray], seconds: float, stats: Mapping[str, list[float]]
 ) -> dict[str, Any]:
     values = case.quantities(draws)
     return {
@@ -156,6 +158,7 @@ def _pymc(case: Case, model: pm.Model, method: Any, seeds: list[int]):
             cores=1,
             random_seed=seeds,
             initvals=dict(case.start),
+            var_names=case.names,
             callback=clock,
             progressbar=False,
             compute_convergence_checks=False,
@@ -164,7 +167,7 @@ def _pymc(case: Case, model: pm.Model, method: Any, seeds: list[int]):
     for chain in range(len(seeds)):
         # A compound step has one value for each of its steps.
         stats = {
-            name: float(idata.sample_stats[of].values[chain].mean())
+            name: np.atleast_1d(idata.sample_stats[of].values[chain].mean(axis=0)).tolist()
             for name, of in [("acceptance", "acceptance_rate"), ("step_size", "step_size")]
         }
         yield _chain(idata, chain), clock.ended[chain] - clock.started[chain], stats
@@ -191,8 +194,8 @@ def _nutpie(case: Case, model: pm.Model, method: str, seeds: list[int]):
         kept = float(idata.sample_stats["n_steps"].sum())
         share = kept / (kept + float(idata.warmup_sample_stats["n_steps"].sum()))
         stats = {
-            "acceptance": float(idata.sample_stats["mean_tree_accept"].mean()),
-            "step_size": float(idata.sample_stats["step_size"].mean()),
+            "acceptance": [float(idata.sample_stats["mean_tree_accept"].mean())],
+            "step_size": [float(idata.sample_stats["step_size"].mean())],
         }
         yield _chain(idata, 0), share * seconds, stats
 

@@ -87,6 +87,7 @@ def cases(settings: Settings) -> Iterator[Case]:
             burn_in=20 if quick else burn_in,
             draws=50 if quick else draws,
             start=START,
+            names=tuple(START),
             enough=enough,
         )
 
@@ -127,7 +128,7 @@ def tables(settings: Settings, results: dict[str, Results]) -> Iterator[Table]:
             title,
             str(result.replicates),
             str(result.draws),
-            f"{result.acceptance.mean():.2f}",
+            ", ".join(f"{rate:.2f}" for rate in result.acceptance.mean(axis=0)),
             *[interval(column) for column in result.sizes.T],
             published(VOLATILITY_GC.get(title)),
             *[f"{mean:.3f} ± {sd:.3f}" for mean, sd in moments],
