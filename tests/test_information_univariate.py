@@ -475,3 +475,19 @@ def test_dispersion_of_a_negative_binomial_is_fishers_series(n, ratio):
     got = negative_binomial_dispersion(pt.constant(n), pt.constant(np.log(ratio)))
     [got] = pytensor.function([], [got], mode=MODE)()
     np.testing.assert_allclose(got, expected, rtol=1e-3)
+
+
+@pytest.mark.parametrize("name", ["SkewNormal", "ExGaussian", "Rice", "Kumaraswamy"])
+def test_derivative_of_information_by_quadrature_is_that_of_the_matrix(name):
+    case = CONTINUOUS[name]
+    theta = theta_of(name, case)
+    evaluate = metric_function(case.model((), data=0.9))
+    step = 1e-5
+    ahead, behind = (
+        [evaluate(theta + sign * step * e)[0] for e in np.eye(len(theta))] for sign in (1, -1)
+    )
+    slopes = (np.array(ahead) - np.array(behind)) / (2 * step)
+    # Σ_j ∂_j G_ij, for the rows of the identity.
+    np.testing.assert_allclose(
+        evaluate(theta)[1], np.einsum("jij->i", slopes), rtol=1e-5, atol=1e-7
+    )

@@ -257,9 +257,9 @@ def _log_complement(log_x: TensorVariable) -> TensorVariable:
 
 
 def _log_neg_log_complement(log_x: TensorVariable) -> TensorVariable:
-    """Log of −log(1 − exp(−x)) from log x."""
-    inner = pt.log(-_log_complement(at_most(log_x, 3.4)))
-    return pt.switch(log_x < 3.4, inner, -pt.exp(log_x))
+    """Log of −log(1 − exp(−x)) from log x; x must not be so large that exp(−x) underflows."""
+    low, high = at_most(log_x, 0.0), at_least(log_x, 0.0)
+    return pt.log(pt.switch(log_x < 0.0, -_log_complement(low), -pt.log1p(-pt.exp(-pt.exp(high)))))
 
 
 def _logit(log_x: TensorVariable) -> TensorVariable:
@@ -370,8 +370,14 @@ def _interpolated(
     knots, n = table.knots, len(rates)
     space = knots[1] - knots[0]
     within = at_least(at_most(shape, knots[-2]), knots[1])
-    basis = _cubic(pt.abs(pt.shape_padright(within) - knots) / space, pt.switch)
-    entries = basis @ table.coefficients
+    # Values and slopes once, so that derivatives in many directions are products with slopes.
+    # Right for first derivatives only, which is what the product with K is differentiated for.
+    held = disconnected_grad(within)
+    offset = (pt.shape_padright(held) - knots) / space
+    distance = pt.abs(offset)
+    entries = _cubic(distance, pt.switch) @ table.coefficients
+    slopes = (pt.sgn(offset) * _cubic_slope(distance)) @ (table.coefficients / space)
+    entries = entries + slopes * pt.shape_padright(within - held)
     columns: list[dict[int, TensorVariable]] = [{} for _ in range(n)]
     for entry, (row, column) in enumerate(combinations_with_replacement(range(n), 2)):
         columns[column][row] = rates[column] * entries[..., entry]
@@ -386,6 +392,13 @@ def _cubic(distance: Any, where: Callable) -> Any:
     inner = 2 / 3 - distance**2 * (1.0 - 0.5 * distance)
     outer = where(distance < 2.0, (2.0 - distance) ** 3 / 6.0, 0.0)
     return where(distance < 1.0, inner, outer)
+
+
+def _cubic_slope(distance: TensorVariable) -> TensorVariable:
+    """Derivative of `_cubic`."""
+    inner = distance * (1.5 * distance - 2.0)
+    outer = pt.switch(distance < 2.0, -0.5 * (2.0 - distance) ** 2, 0.0)
+    return pt.switch(distance < 1.0, inner, outer)
 
 
 # The rules of quadrature
