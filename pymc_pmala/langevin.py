@@ -11,6 +11,7 @@ import pymc as pm
 from pymc.blocking import DictToArrayBijection, RaveledVars, StatsType
 from pymc.exceptions import SamplingError
 from pymc.pytensorf import make_shared_replacements
+from pymc.stats.convergence import SamplerWarning
 from pymc.step_methods.arraystep import ArrayStepShared
 from pymc.step_methods.compound import Competence, StepMethodState
 from pymc.step_methods.state import WithSamplingState, dataclass_state
@@ -33,6 +34,7 @@ from pymc_pmala.arguments import (
     without_gradient,
 )
 from pymc_pmala.compilation import compile_graph
+from pymc_pmala.diagnosis import Diagnosis, DiagnosisState, divergence
 from pymc_pmala.factorization import Factorization
 from pymc_pmala.geometry import continuous_value_vars, symbolic_geometry
 from pymc_pmala.information import RaveledModel, ravel_model
@@ -51,6 +53,7 @@ class LangevinState(StepMethodState):
     started: bool
     divergences: int
     step_size_adaptation: StepSizeState
+    diagnosis: DiagnosisState
 
 
 class _BoolOrFloat(type):
@@ -89,7 +92,7 @@ class Langevin(ArrayStepShared):
 
     _state_class = LangevinState
 
-    stats_dtypes_shapes: ClassVar[dict[str, tuple[Any, list[int]]]] = {
+    stats_dtypes_shapes: ClassVar[dict[str, tuple[Any, list[int] | None]]] = {
         "acceptance_rate": (np.float64, []),
         "accepted": (Accepted, []),
         "diverging": (bool, []),
@@ -99,6 +102,7 @@ class Langevin(ArrayStepShared):
         "step_size_bar": (np.float64, []),
         "log_det_metric": (np.float64, []),
         "model_logp": (np.float64, []),
+        "warning": (SamplerWarning, None),
     }
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -150,6 +154,7 @@ class Langevin(ArrayStepShared):
             target_accept or target_acceptance(integrator, self._dimension),
             max(largest, step_size or largest),
         )
+        self.diagnosis = Diagnosis(self.step_size_adaptation.target if adapt_step_size else None)
         self.reset_tuning()
         self._warm_up(self._start)
 
@@ -234,10 +239,15 @@ class Langevin(ArrayStepShared):
         if accepted:
             state = proposed
             self._keep(proposed, log_det)
+        warning = None
         if self.tune:
             self._learn(acceptance)
-        elif diverging:
-            self.divergences += 1
+        else:
+            self.divergences += diverging
+            could_grow = step_size < 0.9 * INTEGRATORS[self.integrator].largest_step
+            warning = self.diagnosis.observe(acceptance, accepted, could_grow)
+        if diverging and warning is None:
+            warning = self._divergence(q0, proposed.x)
         stats = {
             "acceptance_rate": acceptance,
             "accepted": float(accepted),
@@ -247,9 +257,20 @@ class Langevin(ArrayStepShared):
             "step_size_bar": self.step_size_adaptation.averaged,
             "log_det_metric": self._log_det,
             "model_logp": float(state.logp),
+            "warning": warning,
         }
         # A copy: what becomes of the draw must not reach the point that the geometry is of.
         return RaveledVars(state.x.copy(), q0.point_map_info), [stats]
+
+    def _divergence(self, q0: RaveledVars, proposal: np.ndarray) -> SamplerWarning:
+        # As in PyMC: not so many points as to fill the memory.
+        if self.tune or self.divergences > 100:
+            return divergence(self.tune, None, None)
+        source, destination = (
+            DictToArrayBijection.rmap(RaveledVars(x.copy(), q0.point_map_info))
+            for x in (q0.data, proposal)
+        )
+        return divergence(self.tune, source, destination)
 
     def _learn(self, acceptance: float) -> None:
         if self.adapt_step_size:
@@ -351,6 +372,7 @@ class Langevin(ArrayStepShared):
         self.started = False
         self.divergences = 0
         self.step_size_adaptation.restart(self.step_size or 1.0)
+        self.diagnosis.restart()
         self._forget_point()
 
     def _forget_point(self) -> None:

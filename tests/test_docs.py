@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pymc as pm
 import pytest
-from pymc.pytensorf import compile as pymc_compile
+from pytensor.compile.mode import get_mode
 
 import pymc_pmala
 
@@ -19,9 +19,9 @@ PAGES = ["index.md", "quickstart.md", "extending.md", "compound_steps.md"]
 @pytest.fixture
 def run_page(monkeypatch):
     """Execute a page's Python blocks, one after the other, and return what they define."""
-    quick = partial(pymc_compile, mode="FAST_COMPILE")
-    monkeypatch.setattr("pymc_pmala.langevin.pymc_compile", quick)
-    monkeypatch.setattr("pymc_pmala.step_methods.pymc_compile", quick)
+    monkeypatch.setattr(
+        "pymc_pmala.compilation.get_mode", lambda mode: get_mode(mode or "FAST_COMPILE")
+    )
     short = {"draws": 8, "tune": 8, "chains": 1, "cores": 1, "random_seed": 1}
     quiet = {"progressbar": False, "compute_convergence_checks": False}
     monkeypatch.setattr(pm, "sample", partial(pm.sample, **short, **quiet))
@@ -42,6 +42,16 @@ def test_the_examples_of_a_page_run(page, run_page):
     draws = defined["idata"].posterior
     assert all(np.isfinite(draws[name].values).all() for name in draws.data_vars)
     assert (defined["idata"].sample_stats["accepted"].values > 0).any()
+
+
+def test_the_example_of_resuming_continues_the_chain(run_page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    defined = run_page("resuming.md")
+    model, draws = defined["model"], defined["first"] + defined["second"]
+    uninterrupted = pymc_pmala.PMALA(model=model, rng=1)
+    tuning = defined["run"](uninterrupted, model.initial_point(), 300)
+    uninterrupted.stop_tuning()
+    assert defined["run"](uninterrupted, tuning[-1], 200) == draws
 
 
 def test_the_example_of_a_rule_takes_effect(run_page, capsys):

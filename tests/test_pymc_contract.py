@@ -1,7 +1,11 @@
 """What PyMC demands of a step method, on every supported version."""
 
 import copy
+import os
 import pickle
+import subprocess
+import sys
+from pathlib import Path
 
 import cloudpickle
 import numpy as np
@@ -38,10 +42,14 @@ def whole(model):
     return MALA(model=model)
 
 
-@pytest.fixture(scope="module")
-def compound(model):
+def compound_step(model):
     """Two steps that hold each other's variable fixed."""
     return CompoundStep([MALA([model["sigma"]], model=model), PMALA([model["mu"]], model=model)])
+
+
+@pytest.fixture(scope="module")
+def compound(model):
+    return compound_step(model)
 
 
 @pytest.fixture(params=["whole", "compound"])
@@ -246,6 +254,35 @@ def test_a_sampling_state_continues_to_the_same_draws(tuned, step, model, tmp_pa
     for resumed in (step, seeded(copy.deepcopy(step)), other):
         resumed.sampling_state = pickle.loads((tmp_path / "state").read_bytes())
         assert chain(resumed, point, 12) == expected
+
+
+RESUME = """
+import pickle
+import sys
+from pathlib import Path
+
+from test_pymc_contract import chain, compound_step, normal_model
+
+folder = Path(sys.argv[1])
+step = compound_step(normal_model())
+step.sampling_state, point = pickle.loads((folder / "paused").read_bytes())
+(folder / "resumed").write_bytes(pickle.dumps(chain(step, point, 12)))
+"""
+
+
+def test_a_chain_paused_on_disk_is_resumed_by_a_new_process(compound, model, tmp_path):
+    seeded(compound)
+    point = chain(compound, model.initial_point(), 8)[-1][0]
+    (tmp_path / "paused").write_bytes(pickle.dumps((compound.sampling_state, point)))
+    expected = chain(compound, point, 12)
+    tests = Path(__file__).parent
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tests), str(tests.parent)])}
+    command = [sys.executable, "-c", RESUME, str(tmp_path)]
+    subprocess.run(command, check=True, env=environment)
+    resumed = pickle.loads((tmp_path / "resumed").read_bytes())
+    # A new interpreter compiles anew, and may add up in another order: the last digit.
+    for (one, _), (other, _) in zip(resumed, expected, strict=True):
+        assert_same_draws(one, other, rtol=1e-8)
 
 
 # ---- What pm.sample returns -------------------------------------------------------------

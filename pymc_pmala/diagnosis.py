@@ -1,0 +1,113 @@
+"""What is going wrong in a chain, and what to do about it: warnings as PyMC collects them."""
+
+import numpy as np
+from pymc.stats.convergence import SamplerWarning, WarningType
+from pymc.step_methods.state import DataClassState, WithSamplingState, dataclass_state
+
+__all__ = ["Diagnosis", "DiagnosisState", "divergence"]
+
+Point = dict[str, np.ndarray]
+
+# Draws after tuning from which an acceptance rate is known well enough to be judged.
+_ENOUGH = 200
+# At half the usual acceptance, a run of rejections so long has a chance below 1e-12.
+_STUCK = 100
+
+
+@dataclass_state
+class DiagnosisState(DataClassState):
+    """What has been seen of a chain."""
+
+    draws: int
+    accepted: float
+    rejections: int
+    told: bool
+
+
+class Diagnosis(WithSamplingState):
+    """Watches one chain after tuning and speaks once of each thing that it finds.
+
+    PyMC logs what a step method returns as the statistic ``"warning"``, in the process that
+    the user sees, and keeps it with ``pm.sample(keep_warning_stat=True)``.
+
+    Parameters
+    ----------
+    target : float or None
+        Acceptance rate that the step size is tuned for; None if it is not tuned.
+    """
+
+    _state_class = DiagnosisState
+
+    def __init__(self, target: float | None):
+        self.target = target
+        self.restart()
+
+    def restart(self) -> None:
+        """Forget the chain watched so far."""
+        self.draws, self.accepted, self.rejections = 0, 0.0, 0
+        self.told = False
+
+    def observe(self, acceptance: float, accepted: bool, could_grow: bool) -> SamplerWarning | None:
+        """Take in one transition after tuning; a warning where there is reason for one.
+
+        Parameters
+        ----------
+        acceptance : float
+            Probability with which the proposal was accepted.
+        accepted : bool
+            Whether it was.
+        could_grow : bool
+            Whether the step size is well below its largest useful value.
+        """
+        self.draws += 1
+        self.accepted += acceptance
+        self.rejections = 0 if accepted else self.rejections + 1
+        if self.rejections == _STUCK:
+            return self._stuck()
+        if self.draws == _ENOUGH and self.target is not None:
+            return self._judge(self.accepted / self.draws, self.target, could_grow)
+        return None
+
+    def _stuck(self) -> SamplerWarning | None:
+        if self.told:
+            return None
+        self.told = True
+        return SamplerWarning(
+            WarningType.CONVERGENCE,
+            f"A chain is stuck: {_STUCK} proposals in a row were rejected at one point, up to "
+            f"draw {self.draws}. The posterior's tails are heavier there than the proposal's. "
+            "Set a higher target_accept, 0.8 for instance, reparameterize, or use NUTS.",
+            "warn",
+            step=self.draws,
+        )
+
+    def _judge(self, rate: float, target: float, could_grow: bool) -> SamplerWarning | None:
+        found = (
+            f"The acceptance rate after tuning is {rate:.2f}, far {{}} its target {target:.2f}: "
+        )
+        if rate < 0.5 * target:
+            message = found.format("below") + (
+                "the step size does not suit the places where the chain is now. Tune longer, set "
+                "a higher target_accept, or reparameterize."
+            )
+        elif could_grow and rate > 0.5 * (1.0 + target):
+            message = found.format("above") + (
+                "the steps are smaller than they need to be. Tune longer."
+            )
+        else:
+            return None
+        return SamplerWarning(WarningType.BAD_ACCEPTANCE, message, "warn", step=self.draws)
+
+
+def divergence(tuning: bool, source: Point | None, destination: Point | None) -> SamplerWarning:
+    """A proposal without a finite geometry: where from and where to.
+
+    At level "debug", as PyMC's own: it sums up divergences after sampling.
+    """
+    return SamplerWarning(
+        WarningType.TUNING_DIVERGENCE if tuning else WarningType.DIVERGENCE,
+        "The log-density, its gradient or the metric is not finite at a proposal.",
+        "debug",
+        divergence_point_source=source,
+        divergence_point_dest=destination,
+    )
