@@ -27,6 +27,7 @@ class StepSizeState(DataClassState):
     log_step: float
     log_average: float
     count: int
+    horizon: int
 
 
 class StepSizeAdaptation(WithSamplingState):
@@ -37,7 +38,9 @@ class StepSizeAdaptation(WithSamplingState):
 
     with Polyak averaging of the iterates, later ones counting more. Projection on the
     largest useful step, rather than dual averaging's running sum, lets the step come
-    straight back when it has rested at its cap.
+    straight back when it has rested at its cap. The gain is renewed after 100, 300, 700, …
+    transitions: a chain on its way from a far start needs other steps than at home, and
+    would not unlearn them in time.
 
     Parameters
     ----------
@@ -48,7 +51,8 @@ class StepSizeAdaptation(WithSamplingState):
     """
 
     _state_class = StepSizeState
-    _GAIN, _DECAY, _OFFSET, _AVERAGING = 1.5, 0.6, 3.0, 0.75
+    _GAIN, _DECAY, _AVERAGING = 1.5, 0.6, 0.75
+    _FIRST_COUNT, _FIRST_HORIZON, _RENEWED_COUNT = 3, 100, 10
 
     def __init__(self, target: float, largest: float):
         self.target = target
@@ -58,12 +62,14 @@ class StepSizeAdaptation(WithSamplingState):
     def restart(self, step_size: float) -> None:
         """Forget everything and go on from a step size."""
         self.log_step = self.log_average = min(math.log(step_size), self._log_largest)
-        self.count = 0
+        self.count, self.horizon = self._FIRST_COUNT, self._FIRST_HORIZON
 
     def update(self, acceptance: float) -> None:
         """Learn from the acceptance probability of one transition."""
         self.count += 1
-        gain = self._GAIN * (self.count + self._OFFSET) ** -self._DECAY
+        if self.count > self.horizon:
+            self.count, self.horizon = self._RENEWED_COUNT, 2 * self.horizon
+        gain = self._GAIN * self.count**-self._DECAY
         self.log_step = min(self.log_step + gain * (acceptance - self.target), self._log_largest)
         weight = self.count**-self._AVERAGING
         self.log_average += weight * (self.log_step - self.log_average)

@@ -4,6 +4,7 @@ Everything here takes and returns symbolic variables and never compiles.
 """
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -32,13 +33,27 @@ from pymc_pmala.compat import (
 )
 from pymc_pmala.scans import batch_scan, push_scan
 
-__all__ = ["batch", "forward_gradient", "gradient", "has_loop", "pushforward"]
+__all__ = [
+    "along_elements",
+    "batch",
+    "gradient",
+    "has_loop",
+    "in_loops",
+    "pushforward",
+    "value_and_gradient",
+]
+
+# Beyond as many elements reverse mode through a loop is the cheaper one.
+_MOST_FORWARD = 32
 
 _LINEAR_IN_FIRST = (DimShuffle, Reshape, SpecifyShape, Alloc, Sum, ExtractDiag, *INDEXING_OPS)
 
 
+Loops = dict[Variable, Variable]
+
+
 def pushforward(
-    outputs: Sequence[Variable], wrt: Variable, tangent: Variable
+    outputs: Sequence[Variable], wrt: Variable, tangent: Variable, loops: Loops | None = None
 ) -> list[Variable | None]:
     r"""Jacobian-vector products :math:`J\,t` in forward mode.
 
@@ -53,35 +68,47 @@ def pushforward(
         The graphs to differentiate.
     wrt, tangent : Variable
         The variable and the direction, of one type.
+    loops : dict, optional
+        Filled with the outputs of the graphs' loops, each beside the same output of the
+        loop that carries its tangent: see `in_loops`.
     """
-    return _push(outputs, {wrt: tangent})
+    return _push(outputs, {wrt: tangent}, {} if loops is None else loops)
+
+
+def in_loops(graphs: Sequence[Variable], loops: Loops) -> list[Variable]:
+    """The graphs, reading from the loops that carry tangents instead of from others."""
+    return graph_replace(list(graphs), loops, strict=False) if loops else list(graphs)
 
 
 def _push(
-    outputs: Sequence[Variable], known: Mapping[Variable, Variable | None]
+    outputs: Sequence[Variable], known: Mapping[Variable, Variable | None], loops: Loops
 ) -> list[Variable | None]:
     tangents = dict(known)
     for node in toposort(list(outputs), blockers=list(known)):
         inputs = [tangents.get(variable) for variable in node.inputs]
         if all(tangent is None for tangent in inputs):
             continue
-        tangents.update(zip(node.outputs, _push_node(node, inputs), strict=True))
+        tangents.update(zip(node.outputs, _push_node(node, inputs, loops), strict=True))
     return [tangents.get(output) for output in outputs]
 
 
-def _push_node(node: Apply, tangents: Sequence[Variable | None]) -> list[Variable | None]:
+def _push_node(
+    node: Apply, tangents: Sequence[Variable | None], loops: Loops
+) -> list[Variable | None]:
     """Forward derivative of one node: a rule of ours, the Op's own, else by its reverse."""
     op = node.op
     if isinstance(op, OpFromGraph):
         inputs, outputs = inner_graph(op)
         replace = dict(zip(inputs, node.inputs, strict=True))
         inner = graph_replace(outputs, replace, strict=False)
-        return _push(inner, dict(zip(node.inputs, tangents, strict=True)))
+        return _push(inner, dict(zip(node.inputs, tangents, strict=True)), loops)
     if isinstance(op, Scan):
         try:
-            return push_scan(node, tangents, _push)
+            values, derivatives = push_scan(node, tangents, partial(_push, loops={}))
         except NotImplementedError:
             return _push_by_reverse(node, tangents)
+        loops |= zip(node.outputs, values, strict=True)
+        return derivatives
     if (linear := _linear_inputs(node)) is not None:
         return _push_linear(node, tangents, linear)
     if _is_product(op):
@@ -234,14 +261,39 @@ def gradient(
     return joined[0] if len(joined) == 1 else pt.concatenate(joined)
 
 
-def forward_gradient(cost: TensorVariable, wrt: TensorVariable) -> TensorVariable:
-    """Gradient of a scalar by one forward derivative for each element of ``wrt``, batched."""
+def value_and_gradient(
+    cost: TensorVariable, wrt: TensorVariable
+) -> tuple[TensorVariable, TensorVariable]:
+    """A scalar and its gradient: by reverse mode, or forward through a loop.
+
+    Forward, all elements' derivatives ride in the loop that computes the value, and no step
+    of it has to be remembered.
+    """
+    if not has_loop([cost]) or wrt.type.shape[0] > _MOST_FORWARD:
+        return cost, gradient(cost, wrt)
     direction = wrt.type()
-    [slope] = pushforward([cost], wrt, direction)
+    loops: Loops = {}
+    [slope] = pushforward([cost], wrt, direction, loops)
     if slope is None:
-        return pt.zeros_like(wrt)
-    identity = pt.constant(np.eye(wrt.type.shape[0], dtype=wrt.dtype))
-    return batch([slope], {direction: identity})[0]
+        return cost, pt.zeros_like(wrt)
+    value, slopes = along_elements(in_loops([cost, slope], loops), wrt, direction, wrt[None])
+    return value[0], slopes
+
+
+def along_elements(
+    graphs: Sequence[Variable],
+    wrt: TensorVariable,
+    direction: TensorVariable,
+    points: TensorVariable,
+) -> list[Variable]:
+    """Graphs in a direction, batched over points and, faster, over the elements of ``wrt``.
+
+    Points are repeated for each element, rather than broadcast: values and tangents of one
+    shape fuse in a loop's body.
+    """
+    count, d = points.type.shape
+    identity = np.tile(np.eye(d, dtype=wrt.dtype), (count, 1))
+    return batch(graphs, {wrt: pt.repeat(points, d, axis=0), direction: pt.constant(identity)})
 
 
 def has_loop(graphs: Sequence[Variable]) -> bool:

@@ -14,7 +14,7 @@ from pytensor.graph.basic import Variable
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_pmala.compilation import INTERPRETED, compile_graph
-from pymc_pmala.differentiation import forward_gradient, gradient, has_loop
+from pymc_pmala.differentiation import value_and_gradient
 from pymc_pmala.factorization import Dense, Factorization
 from pymc_pmala.information import RaveledModel, ravel_model
 from pymc_pmala.metrics import ConstantMetric, Metric, MetricChoice, build_metric
@@ -116,10 +116,8 @@ def symbolic_geometry(
     ``"omega"``        :math:`f = g - 2v + \nabla\log|G|`, Ag + 2Ω
     =================  =============================================
     """
-    x, logp = raveled.x, raveled.logp
-    # The tangents of a loop are needed for the metric anyway.
-    looped = has_loop([logp]) and not isinstance(metric, ConstantMetric)
-    force = forward_gradient(logp, x) if looped else gradient(logp, x)
+    x = raveled.x
+    logp, force = value_and_gradient(raveled.logp, x)
     if isinstance(metric, ConstantMetric):
         return SymbolicGeometry(x, logp, force, None, factorization)
     factor = metric_factor(metric, factorization)
@@ -190,7 +188,8 @@ def geometry_function(
     shared = make_shared_replacements(point, value_vars, model)
     raveled = ravel_model(model, value_vars, point, shared)
     chosen = build_metric(metric, model, raveled)
-    x, logp = raveled.x, raveled.logp
+    x = raveled.x
+    logp, slope = value_and_gradient(raveled.logp, x)
     matrix = chosen.matrix()
     dense = Dense(x.type.shape[0])
     rows = dense.rows(dense.factor([matrix]))
@@ -198,7 +197,7 @@ def geometry_function(
     zero = pt.zeros_like(x)
     outputs = [
         logp,
-        gradient(logp, x),
+        slope,
         matrix,
         zero if divergence is None else divergence,
         zero if log_det_gradient is None else log_det_gradient,

@@ -17,7 +17,15 @@ import pymc as pm
 import pytensor.tensor as pt
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_pmala.differentiation import batch, gradient, has_loop, pushforward
+from pymc_pmala.differentiation import (
+    Loops,
+    along_elements,
+    batch,
+    gradient,
+    has_loop,
+    in_loops,
+    pushforward,
+)
 from pymc_pmala.information import (
     Factor,
     NoInformation,
@@ -130,12 +138,13 @@ class FisherMetric(Metric):
         self.coordinates: list[TensorVariable] = []
         self.tangents: list[TensorVariable] = []
         self.cotangents: list[TensorVariable] = []
+        self.loops: Loops = {}
         for form in forms:
             self._add(form)
 
     def _add(self, form: QuadraticForm) -> None:
         """Tangents J l and cotangents K J l of one form, in the direction l."""
-        tangents = pushforward(form.coordinates, self.x, self.direction)
+        tangents = pushforward(form.coordinates, self.x, self.direction, self.loops)
         if all(tangent is None for tangent in tangents):
             return
         filled = [
@@ -200,31 +209,44 @@ class LoopFisherMetric(FisherMetric):
 
     def products(self, seeds: TensorVariable) -> TensorVariable:
         """Rows Σ_f J_fᵀ (K_f J_f u)."""
-        tangents = batch(self.tangents, {self.direction: _identity(self.x)})
-        cotangents = batch(self.cotangents, {self.direction: seeds})
-        return sum(
-            (
-                c.reshape((c.shape[0], -1)) @ t.reshape((t.shape[0], -1)).T
-                for t, c in zip(tangents, cotangents, strict=True)
-            ),
-            pt.zeros_like(seeds),
-        )
+        tangents, cotangents = self._columns(self.x[None])
+        return seeds @ (tangents[0] @ cotangents[0].T)
 
     def divergence(self, rows: TensorVariable) -> TensorVariable:
         """Σ_r [G(x + εl_r) − G(x − εl_r)] l_r / 2ε."""
-        return (self._differences(rows) * rows[:, None, :]).sum(axis=(0, 2))
+        tangents, cotangents = self._columns(self._neighbours(rows))
+        weights = pt.concatenate([rows, -rows]) / (2.0 * self._step)
+        pulled = (weights[:, :, None] * cotangents).sum(axis=1)
+        return (tangents * pulled[:, None, :]).sum(axis=(0, 2))
 
     def log_det_gradient(self, rows: TensorVariable) -> TensorVariable:
         """Slopes tr(A ∂_r G) along the l_r, taken back to the coordinates of x."""
-        slopes = ((rows @ self._differences(rows)) * rows).sum(axis=(1, 2))
+        d = self.x.type.shape[0]
+        tangents, cotangents = (
+            (rows @ part.swapaxes(0, 1).reshape((d, -1))).reshape((d, 2 * d, -1))
+            for part in self._columns(self._neighbours(rows))
+        )
+        traces = (tangents * cotangents).sum(axis=(0, 2))
+        slopes = (traces[:d] - traces[d:]) / (2.0 * self._step)
         return pt.linalg.solve_triangular(rows, slopes, lower=True, b_ndim=1)
 
-    def _differences(self, rows: TensorVariable) -> TensorVariable:
-        step = np.cbrt(np.finfo(self.x.dtype).eps)
-        points = pt.concatenate([self.x + step * rows, self.x - step * rows])
-        [matrices] = batch([self.matrix()], {self.x: points})
-        ahead, behind = matrices[: self.x.type.shape[0]], matrices[self.x.type.shape[0] :]
-        return (ahead - behind) / (2.0 * step)
+    @property
+    def _step(self) -> float:
+        return float(np.cbrt(np.finfo(self.x.dtype).eps))
+
+    def _neighbours(self, rows: TensorVariable) -> TensorVariable:
+        return pt.concatenate([self.x + self._step * rows, self.x - self._step * rows])
+
+    def _columns(self, points: TensorVariable) -> tuple[TensorVariable, TensorVariable]:
+        """J and K J at points (first axis), by element of x (second), for all coordinates."""
+        graphs = in_loops([*self.tangents, *self.cotangents], self.loops)
+        count, d = points.type.shape
+        columns = [
+            column.reshape((count, d, -1))
+            for column in along_elements(graphs, self.x, self.direction, points)
+        ]
+        n = len(self.tangents)
+        return pt.concatenate(columns[:n], axis=2), pt.concatenate(columns[n:], axis=2)
 
 
 class SoftAbsMetric(Metric):
@@ -394,9 +416,11 @@ def fisher_metric(raveled: RaveledModel) -> Metric:
             forms += factor_information(factor)
         except NoInformation:
             without_rule.append(factor)
-    looped = has_loop([c for form in forms for c in form.coordinates])
-    fisher = LoopFisherMetric if looped else FisherMetric
-    terms: list[Metric] = [fisher(raveled.x, forms)]
+    looped = [form for form in forms if has_loop(form.coordinates)]
+    plain = [form for form in forms if not has_loop(form.coordinates)]
+    terms: list[Metric] = [FisherMetric(raveled.x, plain)]
+    if looped:
+        terms.append(LoopFisherMetric(raveled.x, looped))
     if without_rule:
         logp = pt.add(*[factor.logp.sum() for factor in without_rule])
         terms.append(SoftAbsMetric(raveled.x, logp, SOFTABS_FLOOR))

@@ -59,8 +59,8 @@ class _Loop:
 
 def push_scan(
     node: Apply, tangents: Sequence[Variable | None], push: Push
-) -> list[Variable | None]:
-    """Forward derivative of a Scan: a Scan that carries the tangents beside the values."""
+) -> tuple[list[Variable], list[Variable | None]]:
+    """Values and forward derivatives of a Scan's outputs, from one Scan that carries both."""
     loop = _take_apart(node)
     known = dict(zip(node.inputs, tangents, strict=True))
     moving: dict[Variable, Variable] = {}
@@ -106,8 +106,9 @@ def push_scan(
         constants=loop.constants + [tangent_of(s) for s in loop.constants if s.inner in moving],
     )
     states, results = _assemble(extended)
-    new_states, new_results = iter(states[n:]), iter(results[len(loop.results) :])
-    return [
+    k = len(loop.results)
+    new_states, new_results = iter(states[n:]), iter(results[k:])
+    return [*states[:n], *results[:k]], [
         *[next(new_states) if is_active else None for is_active in active],
         *[None if tangent is None else next(new_results) for tangent in pushed[n:]],
     ]
