@@ -52,9 +52,10 @@ def _contiguous_impl(matrix):
 @register_funcify_default_op_cache_key(Product)
 def _numba_product(op: Product, node: Apply, **kwargs: Any) -> tuple[Any, int]:
     left, right = node.inputs
-    cache_version = 1
-    # The BLAS has faster routines where an operand is a vector.
+    # The BLAS has faster routines where an operand is a vector. pytensor's cache does not
+    # know of static shapes: each of the routines needs a version of its own.
     if right.type.shape[1] == 1:
+        cache_version = 2
 
         @numba_njit
         def product(left, right):
@@ -62,6 +63,7 @@ def _numba_product(op: Product, node: Apply, **kwargs: Any) -> tuple[Any, int]:
             return np.dot(_contiguous(left), vector).reshape((left.shape[0], 1))
 
     elif left.type.shape[0] == 1:
+        cache_version = 3
 
         @numba_njit
         def product(left, right):
@@ -69,6 +71,7 @@ def _numba_product(op: Product, node: Apply, **kwargs: Any) -> tuple[Any, int]:
             return np.dot(vector, _contiguous(right)).reshape((1, right.shape[1]))
 
     else:
+        cache_version = 4
 
         @numba_njit
         def product(left, right):

@@ -28,6 +28,16 @@ def test_products_are_those_of_numpy(layout):
     np.testing.assert_allclose(function(a, b)[0], product(a, b), rtol=1e-13, atol=1e-13)
 
 
+def test_a_cached_product_with_a_vector_is_not_taken_for_one_of_matrices():
+    x = pt.matrix("x", shape=(5, 7))
+    others = [pt.matrix("column", shape=(7, 1)), pt.matrix("wide", shape=(7, 4))]
+    rng = np.random.default_rng(1)
+    values = [rng.normal(size=v.type.shape) for v in (x, *others)]
+    for other, value in zip(others, values[1:], strict=True):
+        function = compile_graph([x, other], [x @ other], pm.Model(), mode="NUMBA")
+        np.testing.assert_allclose(function(values[0], value)[0], values[0] @ value, rtol=1e-13)
+
+
 def test_products_of_other_types_are_left_to_pytensor():
     x, y = pt.lmatrix("x"), pt.dmatrix("y")
     function = compile_graph([x, y], [x @ y], pm.Model(), mode="NUMBA")
