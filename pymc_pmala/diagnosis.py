@@ -57,7 +57,8 @@ class Diagnosis(WithSamplingState):
         accepted : bool
             Whether it was.
         could_grow : bool
-            Whether the step size is well below its largest useful value.
+            Whether the step size is far below its largest useful value: with an average that
+            is near it, as short tuning leaves it, nothing is wrong.
         """
         self.draws += 1
         self.accepted += acceptance

@@ -244,7 +244,7 @@ class Langevin(ArrayStepShared):
             self._learn(acceptance)
         else:
             self.divergences += diverging
-            could_grow = step_size < 0.9 * INTEGRATORS[self.integrator].largest_step
+            could_grow = step_size < 0.25 * INTEGRATORS[self.integrator].largest_step
             warning = self.diagnosis.observe(acceptance, accepted, could_grow)
         if diverging and warning is None:
             warning = self._divergence(q0, proposed.x)
