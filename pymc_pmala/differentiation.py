@@ -334,7 +334,7 @@ def batch(outputs: Sequence[Variable], replace: Mapping[Variable, Variable]) -> 
     for node in toposort(list(outputs), blockers=list(known)):
         if isinstance(node.op, Scan):
             inputs = vectorize_graph(node.inputs, known)
-            if any(b is not v for b, v in zip(inputs, node.inputs, strict=True)):
+            if any(b.type.ndim > v.type.ndim for b, v in zip(inputs, node.inputs, strict=True)):
                 try:
                     known |= zip(node.outputs, batch_scan(node, inputs, batch), strict=True)
                 except NotImplementedError:
