@@ -19,7 +19,9 @@ __all__ = [
 ]
 
 
-def check_options(integrator: str, step_size: float | None, target_accept: float | None) -> None:
+def check_options(
+    integrator: str, step_size: float | None, target_accept: float | None, thin: int
+) -> None:
     """Refuse what no chain could run with."""
     if integrator not in INTEGRATORS:
         raise ValueError(f"Unknown integrator {integrator!r}. Choose one of {sorted(INTEGRATORS)}.")
@@ -33,6 +35,8 @@ def check_options(integrator: str, step_size: float | None, target_accept: float
             f"target_accept must lie between 0 and 1, but is {target_accept}. Leave it out "
             "to aim at the rate that suits the integrator and the dimension."
         )
+    if not isinstance(thin, int | np.integer) or thin < 1:
+        raise ValueError(f"thin must be a positive integer, but is {thin!r}.")
 
 
 def complete_point(

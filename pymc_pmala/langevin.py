@@ -39,7 +39,7 @@ from pymc_pmala.factorization import Factorization
 from pymc_pmala.geometry import continuous_value_vars, symbolic_geometry
 from pymc_pmala.information import RaveledModel, ravel_model
 from pymc_pmala.metrics import ConstantMetric, Metric, MetricChoice, build_metric
-from pymc_pmala.proposal import INTEGRATORS, State, transition_graph
+from pymc_pmala.proposal import INTEGRATORS, State, leap_graph, transition_graph
 from pymc_pmala.structure import find_factorization
 
 __all__ = ["Langevin", "LangevinState"]
@@ -131,13 +131,14 @@ class Langevin(ArrayStepShared):
         step_size: float | None = None,
         target_accept: float | None = None,
         adapt_step_size: bool = True,
+        thin: int = 1,
         model: pm.Model | None = None,
         initial_point: dict[str, np.ndarray] | None = None,
         compile_kwargs: dict[str, Any] | None = None,
         rng: RandomGenerator = None,
         blocked: bool = True,
     ):
-        check_options(integrator, step_size, target_accept)
+        check_options(integrator, step_size, target_accept, thin)
         model = pm.modelcontext(model)
         value_vars = continuous_value_vars(vars, model)
         point = complete_point(initial_point, model)
@@ -148,6 +149,7 @@ class Langevin(ArrayStepShared):
         self.integrator = integrator
         self.step_size = step_size
         self.adapt_step_size = adapt_step_size
+        self.thin = thin
         self._compile(model, point, shared, compile_kwargs or {})
         largest = INTEGRATORS[integrator].largest_step
         self.step_size_adaptation = StepSizeAdaptation(
@@ -198,6 +200,9 @@ class Langevin(ArrayStepShared):
             self.factor = self._constant_factor(metric)
         inputs, outputs = transition_graph(geometry)
         self._transition = compile_graph(inputs, outputs, model, **compile_kwargs)
+        self._leap: Any = None
+        if self.thin > 1:
+            self._leap = compile_graph(*leap_graph(geometry), model, **compile_kwargs)
         own = set(shared.values())
         self._data = [
             v for v in graph_inputs(outputs) if isinstance(v, SharedVariable) and v not in own
@@ -217,7 +222,9 @@ class Langevin(ArrayStepShared):
 
     def _warm_up(self, x: np.ndarray) -> None:
         """Call what was compiled: numba compiles then, once for all processes forked later."""
-        self._evaluate(x)
+        state, log_det = self._evaluate(x)
+        if self._leap is not None:
+            self._leap_from(state, log_det, 1.0)
 
     # ---- The chain -------------------------------------------------------------------
 
@@ -227,6 +234,9 @@ class Langevin(ArrayStepShared):
         if not self.started:
             self._find_first_step(state)
         step_size = self._current_step_size()
+        if self._leap is not None and not self.tune:
+            state, log_det = self._leap_from(state, self._log_det, step_size)
+            self._keep(state, log_det)
         proposed, log_det, log_acceptance = self._propose(state, step_size)
         if math.isfinite(log_acceptance):
             diverging = False
@@ -279,6 +289,23 @@ class Langevin(ArrayStepShared):
     def _propose(self, state: State, step_size: float) -> tuple[State, float, float]:
         noise = self.rng.standard_normal(self._dimension, self._dtype)
         return self._call(state, noise, self._scales(step_size))
+
+    def _leap_from(self, state: State, log_det: float, step_size: float) -> tuple[State, float]:
+        """The state, and its log |G|, after all transitions of a draw but the last."""
+        x, logp, force, factor = state
+        noises = self.rng.standard_normal((self.thin - 1, self._dimension), self._dtype)
+        log_uniforms = np.log1p(-self.rng.random(self.thin - 1, self._dtype))
+        log_det, x, logp, force, *new_factor = self._leap(
+            noises,
+            log_uniforms,
+            *self._scales(step_size),
+            np.asarray(log_det, dtype=self._dtype),
+            x,
+            logp,
+            force,
+            *factor,
+        )
+        return State(x, logp, force, tuple(new_factor) or factor), float(log_det)
 
     def _call(
         self, state: State, noise: np.ndarray, scales: tuple[np.ndarray, ...]

@@ -13,13 +13,14 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+import pytensor
 import pytensor.tensor as pt
 from pytensor.graph.basic import Variable
 from pytensor.graph.replace import graph_replace
 
 from pymc_pmala.geometry import SymbolicGeometry
 
-__all__ = ["INTEGRATORS", "Integrator", "Scales", "State", "transition_graph"]
+__all__ = ["INTEGRATORS", "Integrator", "Scales", "State", "leap_graph", "transition_graph"]
 
 
 class Scales(NamedTuple):
@@ -137,3 +138,40 @@ def transition_graph(geometry: SymbolicGeometry) -> tuple[list[Variable], list[V
     inputs = [noise, drift_scale, noise_scale, x, logp, force, *factor]
     outputs = [log_acceptance, 2.0 * half_log_det, proposal, new_logp, new_force, *new_factor]
     return inputs, outputs
+
+
+def leap_graph(geometry: SymbolicGeometry) -> tuple[list[Variable], list[Variable]]:
+    """Inputs and outputs of many transitions in one loop.
+
+    Returns
+    -------
+    inputs : list of Variable
+        One z and one logarithm of a uniform number for each transition, as rows; a, s; then
+        log |G|, x, logp, force and the factor's parts at the current point.
+    outputs : list of Variable
+        log |G|, x, logp, force and, unless it is constant, the factor's parts at the last.
+    """
+    (noise, drift_scale, noise_scale, *current), outputs = transition_graph(geometry)
+    log_acceptance, *proposed = outputs
+    scales = [drift_scale, noise_scale]
+    current = [proposed[0].type("current_log_det"), *current]
+    moving, fixed = current[: len(proposed)], current[len(proposed) :]
+
+    def transition(z: Variable, log_uniform: Variable, *variables: Variable) -> list[Variable]:
+        before = variables[: len(moving)]
+        known = dict(zip([noise, *moving, *scales, *fixed], [z, *variables], strict=True))
+        ratio, *after = graph_replace([log_acceptance, *proposed], known, strict=False)
+        # A ratio that is not a number rejects.
+        accepted = log_uniform < ratio
+        return [pt.switch(accepted, new, old) for new, old in zip(after, before, strict=True)]
+
+    noises = pt.matrix("noises", dtype=noise.dtype, shape=(None, *noise.type.shape))
+    log_uniforms = pt.vector("log_uniforms", dtype=noise.dtype)
+    states = pytensor.scan(
+        transition,
+        sequences=[noises, log_uniforms],
+        outputs_info=moving,
+        non_sequences=[*scales, *fixed],
+        return_updates=False,
+    )
+    return [noises, log_uniforms, *scales, *current], [state[-1] for state in states]

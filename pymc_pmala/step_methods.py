@@ -57,6 +57,10 @@ class PMALA(Langevin):
         given.
     adapt_step_size : bool, default True
         Whether to tune the step size.
+    thin : int, default 1
+        Transitions for each recorded draw after tuning, all but the last in one compiled
+        loop: nearly independent draws where a transition is cheaper than PyMC's own work
+        for a draw. Statistics are those of the last transition.
     model : pm.Model, optional
         Taken from the ``with`` context by default.
     initial_point : dict, optional
@@ -150,7 +154,7 @@ class MALA(Langevin):
     metric : {"adapt", "identity"} or array, default "adapt"
         :math:`G = A^{-1}`. ``"adapt"`` averages the model's Fisher information over the
         tuning draws and freezes it when tuning ends.
-    integrator, step_size, target_accept, adapt_step_size
+    integrator, step_size, target_accept, adapt_step_size, thin
         As for `PMALA`.
     model, initial_point, compile_kwargs, rng, blocked
         As for `PMALA`.
@@ -176,6 +180,7 @@ class MALA(Langevin):
         step_size: float | None = None,
         target_accept: float | None = None,
         adapt_step_size: bool = True,
+        thin: int = 1,
         model: pm.Model | None = None,
         initial_point: dict[str, np.ndarray] | None = None,
         compile_kwargs: dict[str, Any] | None = None,
@@ -194,6 +199,7 @@ class MALA(Langevin):
             step_size=step_size,
             target_accept=target_accept,
             adapt_step_size=adapt_step_size,
+            thin=thin,
             model=model,
             initial_point=initial_point,
             compile_kwargs=compile_kwargs,
