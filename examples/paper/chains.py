@@ -100,10 +100,13 @@ class Results:
         return len(self.seconds)
 
 
-def run(case: Case, replicates: int, folder: Path, advance: Callable[[int], None]) -> Results:
+def run(
+    case: Case, replicates: int, folder: Path, advance: Callable[[int], None]
+) -> Results | None:
     """Results of a case: from its file as far as they are there, the others now.
 
-    `advance` is told of every number of chains that are done.
+    `advance` is told of every number of chains that are done. None if there are no results
+    and none are asked for.
     """
     path = folder / f"{case.name}.json"
     done = json.loads(path.read_text()) if path.is_file() else []
@@ -117,6 +120,8 @@ def run(case: Case, replicates: int, folder: Path, advance: Callable[[int], None
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(json.dumps(done))
             advance(len(seeds))
+    if not done:
+        return None
     columns = {key: np.array([chain[key] for chain in done]) for key in done[0]}
     return Results(draws=case.draws, **columns)
 

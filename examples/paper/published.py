@@ -40,5 +40,5 @@ FITZHUGH_NAGUMO_GC = {
     "SimplifiedMMALA": (1007, 479, 762),
 }
 
-# Effective sizes of 20000 draws of β, σ and φ.
-VOLATILITY_GC = {"MMALA": (17.2, 17.4, 44.5)}
+# Effective sizes of 20000 draws of β, σ and φ, by MMALA.
+VOLATILITY_GC = (17.2, 17.4, 44.5)

@@ -116,7 +116,7 @@ def tables(settings: Settings, results: dict[str, Results]) -> Iterator[Table]:
             "draws",
             "acceptance",
             *[f"ESS {name}" for name in NAMES],
-            "GC: β, σ, φ",
+            "GC, MMALA: β, σ, φ",
             *NAMES,
             "ms per transition",
         ],
@@ -130,7 +130,8 @@ def tables(settings: Settings, results: dict[str, Results]) -> Iterator[Table]:
             str(result.draws),
             ", ".join(f"{rate:.2f}" for rate in result.acceptance.mean(axis=0)),
             *[interval(column) for column in result.sizes.T],
-            published(VOLATILITY_GC.get(title)),
+            # With these blocks PMALA and MMALA are the same algorithm.
+            published(VOLATILITY_GC) if title in ("PMALA", "MMALA") else "",
             *[f"{mean:.3f} ± {sd:.3f}" for mean, sd in moments],
             f"{1e3 * np.median(result.seconds) / result.draws:.2f}",
         )
