@@ -39,7 +39,7 @@ intersphinx_mapping = {
     "arviz": ("https://python.arviz.org/en/stable", None),
 }
 
-exclude_patterns = ["_build", "_benchmark"]
+exclude_patterns = ["_build", "_benchmark", "_paper"]
 templates_path = ["_templates"]
 default_role = "py:obj"
 

@@ -12,7 +12,9 @@ from benchmarks.data import LOGISTIC_SETS, load_logistic
 from benchmarks.models import logistic_regression
 from examples.paper import example
 from examples.paper.chains import Results, Settings
-from pymc_pmala import MALA, local_geometry
+from pymc_pmala import MALA
+from pymc_pmala.compilation import INTERPRETED
+from pymc_pmala.geometry import geometry_function
 
 __all__ = ["DRAWN", "nothing"]
 
@@ -36,14 +38,14 @@ def _effective_sizes(path: Path, results: dict[str, Results]) -> None:
     methods = list(dict.fromkeys(key.split("/")[-1] for key in results))
     figure, axis = plt.subplots(figsize=(8, 3.5), layout="constrained")
     for m, method in enumerate(methods):
+        axis.plot([], [], ".", color=f"C{m}", label=method)
         for s, name in enumerate(sets):
             result = results.get(f"logistic/{name}/{method}")
             if result is None:
                 continue
             place = s + 0.8 * (m / max(len(methods) - 1, 1) - 0.5)
             share = result.sizes.min(axis=1) / result.draws
-            label = method if s == 0 else None
-            axis.plot(np.full(len(share), place), share, ".", color=f"C{m}", alpha=0.5, label=label)
+            axis.plot(np.full(len(share), place), share, ".", color=f"C{m}", alpha=0.5)
     axis.set_yscale("log")
     axis.set_xticks(range(len(sets)), sets)
     axis.set_ylabel("smallest ESS per draw")
@@ -61,9 +63,11 @@ def _ellipses(path: Path, settings: Settings, first: int = 1, second: int = 3) -
     draws = idata.posterior["beta"].values[0]
     figure, axis = plt.subplots(figsize=(5, 4), layout="constrained")
     axis.plot(draws[:, first], draws[:, second], ".", color="0.8", markersize=2)
+    geometry = geometry_function(
+        model, model.value_vars, model.initial_point(), "fisher", {"mode": INTERPRETED}
+    )
     for draw in draws[:: len(draws) // 12]:
-        metric = local_geometry({"beta": draw}, model=model).metric
-        covariance = np.linalg.inv(metric)[np.ix_([first, second], [first, second])]
+        covariance = np.linalg.inv(geometry(draw).metric)[np.ix_([first, second], [first, second])]
         values, vectors = np.linalg.eigh(covariance)
         angle = np.degrees(np.arctan2(vectors[1, 1], vectors[0, 1]))
         width, height = 2 * np.sqrt(values[1]), 2 * np.sqrt(values[0])
