@@ -276,6 +276,7 @@ class MALA(Langevin):
         log_det, *factor = self._factorise(*self.metric_average.mean)
         if not np.isfinite(log_det):
             return
-        self.factor = tuple(factor)
+        # In the order of the identity before it: numba compiles anew for another.
+        self.factor = tuple(np.ascontiguousarray(part) for part in factor)
         self._state = self._state._replace(factor=self.factor)
         self._log_det = float(log_det)
