@@ -1,7 +1,5 @@
 """What a model's metric is made of, for the person who models."""
 
-import html
-import io
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,8 +11,6 @@ from pymc.blocking import DictToArrayBijection
 from pymc.pytensorf import make_shared_replacements
 from pytensor.graph.basic import Variable
 from pytensor.tensor.variable import TensorVariable
-from rich.console import Console
-from rich.table import Table
 
 from pymc_pmala.arguments import complete_point
 from pymc_pmala.compilation import INTERPRETED, compile_graph
@@ -37,6 +33,7 @@ from pymc_pmala.metrics import (
     build_metric,
 )
 from pymc_pmala.structure import find_factorization
+from pymc_pmala.tables import Tabular
 
 __all__ = ["FactorShare", "MetricExplanation", "explain_metric"]
 
@@ -67,8 +64,8 @@ class FactorShare(NamedTuple):
     rank: int
 
 
-@dataclass(frozen=True)
-class MetricExplanation:
+@dataclass(frozen=True, repr=False)
+class MetricExplanation(Tabular):
     """The metric of a model at a point, factor by factor; prints as a table.
 
     Attributes
@@ -90,47 +87,21 @@ class MetricExplanation:
     structure: str
     gradients_per_transition: float
 
-    _HEADINGS = ("factor", "distribution", "information", "share of trace", "rank")
+    _TITLE = "Fisher metric"
+    _TEXT = ("factor", "distribution", "information")
+    _NUMBERS = ("share of trace", "rank")
 
     def _cells(self) -> list[tuple[str, ...]]:
         return [
             (f.name, f.distribution, f.path, f"{f.share:.1%}", str(f.rank)) for f in self.factors
         ]
 
-    def _summary(self) -> list[str]:
+    def _notes(self) -> list[str]:
         return [
             f"dimension {self.dimension}, {self.structure}",
             f"eigenvalues of G from {self.smallest:.3g} to {self.largest:.3g}",
             f"one PMALA transition costs about {self.gradients_per_transition:.1f} gradients",
         ]
-
-    def __rich__(self) -> Table:
-        """Render as a table in the terminal."""
-        table = Table(title="Fisher metric", caption="\n".join(self._summary()))
-        for heading in self._HEADINGS:
-            numeric = heading in ("share of trace", "rank")
-            table.add_column(heading, justify="right" if numeric else "left")
-        for row in self._cells():
-            table.add_row(*row)
-        return table
-
-    def __str__(self) -> str:
-        """Render as plain text."""
-        out = io.StringIO()
-        Console(file=out, width=110, color_system=None).print(self.__rich__())
-        return out.getvalue().rstrip()
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        """Render as a table in a notebook."""
-        head = "".join(f"<th>{heading}</th>" for heading in self._HEADINGS)
-        body = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
-            for row in self._cells()
-        )
-        foot = "<br>".join(html.escape(line) for line in self._summary())
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p>{foot}</p>"
 
 
 def explain_metric(

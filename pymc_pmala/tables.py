@@ -1,0 +1,62 @@
+"""How a result is shown as a table: in a terminal by rich, in a notebook as HTML."""
+
+import html
+import io
+from collections.abc import Sequence
+from typing import ClassVar
+
+from rich.console import Console
+from rich.table import Table
+
+__all__ = ["Tabular"]
+
+
+class Tabular:
+    """A result that prints as a table, with notes below it."""
+
+    _TITLE: ClassVar[str]
+    _TEXT: ClassVar[tuple[str, ...]]
+    """Headings of the first columns, which hold text."""
+    _NUMBERS: ClassVar[tuple[str, ...]]
+    """Headings of those after them."""
+
+    def _cells(self) -> Sequence[Sequence[str]]:
+        raise NotImplementedError
+
+    def _notes(self) -> Sequence[str]:
+        raise NotImplementedError
+
+    def __rich__(self) -> Table:
+        """Render as a table in the terminal."""
+        table = Table(title=self._TITLE, caption="\n".join(self._notes()), caption_justify="left")
+        for heading in self._TEXT:
+            table.add_column(heading, overflow="fold")
+        for heading in self._NUMBERS:
+            table.add_column(heading, justify="right")
+        for row in self._cells():
+            table.add_row(*row)
+        return table
+
+    def __str__(self) -> str:
+        """Render as plain text."""
+        out = io.StringIO()
+        Console(file=out, width=110, color_system=None).print(self.__rich__())
+        return out.getvalue().rstrip()
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        """Render as a table in a notebook."""
+        styles = ["text-align: left"] * len(self._TEXT) + ["text-align: right"] * len(self._NUMBERS)
+
+        def line(tag: str, cells: Sequence[str]) -> str:
+            parts = (
+                f'<{tag} style="{style}">{html.escape(cell)}</{tag}>'
+                for style, cell in zip(styles, cells, strict=True)
+            )
+            return f"<tr>{''.join(parts)}</tr>"
+
+        head = line("th", [*self._TEXT, *self._NUMBERS])
+        body = "".join(line("td", row) for row in self._cells())
+        foot = "<br>".join(html.escape(note) for note in self._notes())
+        return f"<table><thead>{head}</thead><tbody>{body}</tbody></table><p>{foot}</p>"
