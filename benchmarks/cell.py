@@ -12,21 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pytensor
-import pytensor.tensor as pt
-
-from benchmarks.reference import (
-    comparable,
-    effective_sizes,
-    exact,
-    long_run,
-    summary,
-    why_void,
-)
+from benchmarks.reference import exact, long_run, why_void
 from benchmarks.rows import ROWS
 from benchmarks.samplers import SAMPLERS
 from benchmarks.transition import gradient_call, interleaved
+from pymc_pmala.quality import comparable, effective_sizes, moments
+from pymc_pmala.timing import start_compilers
 
 __all__ = ["Task", "measure", "reference"]
 
@@ -63,7 +54,7 @@ def measure(task: Task, truth: dict[str, dict]) -> dict[str, Any]:
     row, sampler = ROWS[task.row], SAMPLERS[task.sampler]
     model = row.build(task.data)
     sampler.load()
-    _start_compilers()
+    start_compilers()
     options = {"draws": task.draws, "chains": task.chains, "random_seed": task.seed}
     if task.tune is not None:
         options["tune"] = task.tune
@@ -92,13 +83,7 @@ def reference(task: Task) -> dict[str, dict]:
     model = row.build(task.data)
     names = [rv.name for rv in model.free_RVs]
     draws = long_run(row.reference(task.data), names, task.draws)
-    return summary(comparable(draws, model))
-
-
-def _start_compilers() -> None:
-    """Compile something trivial: what a first compilation costs a process is not a model's."""
-    x = pt.vector()
-    pytensor.function([x], pt.exp(x).sum())(np.zeros(2, dtype=x.dtype))
+    return moments(comparable(draws, model))
 
 
 def main() -> None:

@@ -12,11 +12,11 @@ from rich.table import Table
 
 from benchmarks.rows import ROWS
 from benchmarks.samplers import SAMPLERS
+from pymc_pmala.quality import ENOUGH
 
 __all__ = ["Cell", "cells", "draw_ratios", "ratio_tables", "remarks", "write_page"]
 
 BASELINE = "nutpie"
-ENOUGH = 400
 
 
 @dataclass(frozen=True)

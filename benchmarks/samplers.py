@@ -13,6 +13,8 @@ import pymc as pm
 
 from benchmarks.rows import Row
 from pymc_pmala import MALA, MMALA, PMALA, SimplifiedMMALA
+from pymc_pmala.quality import free_draws
+from pymc_pmala.timing import QUIET, PhaseClock, TimedRun, timed_nutpie, timed_sample
 
 __all__ = ["SAMPLERS", "Sampler", "TimedDraws", "processor_seconds"]
 
@@ -67,39 +69,13 @@ class Sampler:
         importlib.import_module(self.package)
 
 
-# One process and one thread for all; what follows on the draws is the same for all.
-QUIET = {"cores": 1, "progressbar": False, "compute_convergence_checks": False}
-
-
-class PhaseClock:
-    """Callback of `pm.sample` that adds up the time of tuning and of recorded draws.
-
-    The very first draw is left to the set-up, whose end nothing else marks.
-    """
-
-    def __init__(self) -> None:
-        self.tuning = self.sampling = 0.0
-        self._last: float | None = None
-
-    def __call__(self, trace, draw) -> None:
-        now = time.process_time()
-        if self._last is not None:
-            if draw.tuning:
-                self.tuning += now - self._last
-            else:
-                self.sampling += now - self._last
-        self._last = now
-
-
 def _timed(model: pm.Model, options: dict[str, Any], step=None) -> TimedDraws:
-    clock = PhaseClock()
-    start = processor_seconds()
-    with model:
-        method = {"step": step()} if step else {"nuts_sampler": "pymc"}
-        idata = pm.sample(callback=clock, **method, **options, **QUIET)
-    total = processor_seconds() - start
-    setup = total - clock.tuning - clock.sampling
-    return TimedDraws(_free_draws(idata, model), setup, clock.tuning, clock.sampling)
+    run = timed_sample(model, step, options, PhaseClock(processor_seconds))
+    return _timed_draws(run, model)
+
+
+def _timed_draws(run: TimedRun, model: pm.Model) -> TimedDraws:
+    return TimedDraws(free_draws(run.idata, model), run.setup, run.tuning, run.sampling)
 
 
 def _langevin(cls: type, model: pm.Model, row: Row, options: dict[str, Any]) -> TimedDraws:
@@ -116,21 +92,7 @@ def _nuts(model: pm.Model, row: Row, options: dict[str, Any]) -> TimedDraws:
 
 
 def _nutpie(model: pm.Model, row: Row, options: dict[str, Any]) -> TimedDraws:
-    """As `pm.sample` calls it, in its two halves."""
-    import nutpie
-
-    options = options.copy()
-    seed = options.pop("random_seed")
-    start = processor_seconds()
-    compiled = nutpie.compile_pymc_model(model)
-    middle = processor_seconds()
-    idata = nutpie.sample(compiled, seed=seed, cores=1, progress_bar=False, **options)
-    total = processor_seconds() - middle
-    # Draws come with their number of gradients, which is what the time goes into.
-    tuned = float(idata.warmup_sample_stats["n_steps"].sum())
-    share = tuned / (tuned + float(idata.sample_stats["n_steps"].sum()))
-    draws = _free_draws(idata, model)
-    return TimedDraws(draws, middle - start, share * total, (1 - share) * total)
+    return _timed_draws(timed_nutpie(model, options, processor_seconds), model)
 
 
 def _jax(name: str, model: pm.Model, row: Row, options: dict[str, Any]) -> TimedDraws:
@@ -158,12 +120,8 @@ def _jax(name: str, model: pm.Model, row: Row, options: dict[str, Any]) -> Timed
     running *= total / (time.perf_counter() - wall)
     tune = int(idata.posterior.attrs["tuning_steps"])
     share = tune / (tune + options["draws"])
-    draws = _free_draws(idata, model)
+    draws = free_draws(idata, model)
     return TimedDraws(draws, total - running, share * running, (1 - share) * running)
-
-
-def _free_draws(idata, model: pm.Model) -> dict[str, np.ndarray]:
-    return {v.name: np.asarray(idata.posterior[v.name].values) for v in model.free_RVs}
 
 
 def _column(cls: type) -> Sampler:

@@ -11,10 +11,11 @@ pytest.importorskip("resource", reason="the comparison takes processor time from
 
 from benchmarks import comparison
 from benchmarks.comparison import Settings, compare, load_results
-from benchmarks.reference import effective_sizes, exact, summary, why_void
+from benchmarks.reference import exact, why_void
 from benchmarks.report import Cell, cells, ratio_tables, remarks, write_page
 from benchmarks.rows import ROWS
 from benchmarks.samplers import SAMPLERS
+from pymc_pmala.quality import effective_sizes, moments
 
 TRUTH = exact({"x": (np.zeros(2), np.ones(2))})
 
@@ -63,7 +64,7 @@ def test_draws_that_are_no_numbers_are_void(normal_draws):
 
 
 def test_errors_of_independent_draws_are_the_textbook_ones(normal_draws):
-    found = summary(normal_draws)["x"]
+    found = moments(normal_draws)["x"]
     np.testing.assert_allclose(found["mean_error"], np.sqrt(1 / 2000), rtol=0.2)
     np.testing.assert_allclose(found["sd_error"], np.sqrt(0.5 / 2000), rtol=0.2)
 

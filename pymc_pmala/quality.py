@@ -1,0 +1,97 @@
+"""What draws are worth: effective sizes, moments with their errors, agreement of chains."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import arviz as az
+import numpy as np
+import pymc as pm
+
+__all__ = [
+    "ENOUGH",
+    "LARGEST_RHAT",
+    "LEAST_MOVES",
+    "TOLERANCE",
+    "Draws",
+    "comparable",
+    "effective_sizes",
+    "free_draws",
+    "largest_rhat",
+    "least_moves",
+    "moments",
+]
+
+Draws = dict[str, np.ndarray]
+"""Draws of variables, (chain, draw, …) each."""
+
+ENOUGH = 400
+"""Effective draws from which a summary can be relied on, by ArviZ's rule of thumb."""
+TOLERANCE = 5.0
+"""Standard errors between two estimates that chance does not explain."""
+LEAST_MOVES = 0.05
+"""Share of transitions below which a chain stands still, whatever its effective size."""
+LARGEST_RHAT = 1.05
+TAILS = (0.05, 0.95)
+
+
+def free_draws(idata: Any, model: pm.Model) -> Draws:
+    """Draws of the model's free variables."""
+    return {v.name: np.asarray(idata.posterior[v.name].values) for v in model.free_RVs}
+
+
+def comparable(draws: Draws, model: pm.Model) -> Draws:
+    """The draws with logarithms of positive variables, whose sd may not exist."""
+    transforms = {rv.name: model.rvs_to_transforms[rv] for rv in model.free_RVs}
+    positive = {
+        name for name, transform in transforms.items() if getattr(transform, "name", None) == "log"
+    }
+    return {name: np.log(x) if name in positive else x for name, x in draws.items()}
+
+
+def effective_sizes(draws: Draws) -> tuple[float, float]:
+    """Bulk and tail effective sample size, the least over all variables' elements."""
+    bulk = min(az.ess(x, method="bulk") for x in _elements(draws))
+    tail = min(az.ess(x, method="tail", prob=TAILS) for x in _elements(draws))
+    return float(bulk), float(tail)
+
+
+def largest_rhat(draws: Draws) -> float:
+    """R-hat of the element on which the chains agree least; NaN with one chain."""
+    return max(float(az.rhat(x)) for x in _elements(draws))
+
+
+def least_moves(draws: Draws) -> float:
+    """Share of transitions that change a variable, in the chain where it is least."""
+    return min(_moves(values) for values in draws.values())
+
+
+def moments(draws: Draws) -> dict[str, dict]:
+    """Mean and sd of each variable, element by element, with their standard errors."""
+    result = {}
+    for name, values in draws.items():
+        elements = np.array([_moments(x) for x in _elements({name: values})])
+        table = elements.T.reshape(4, *values.shape[2:])
+        names = ("mean", "mean_error", "sd", "sd_error")
+        result[name] = dict(zip(names, table.tolist(), strict=True))
+    return result
+
+
+def _elements(draws: Draws) -> Iterator[np.ndarray]:
+    for values in draws.values():
+        flat = values.reshape(*values.shape[:2], -1)
+        yield from np.moveaxis(flat, 2, 0)
+
+
+def _moves(values: np.ndarray) -> float:
+    changed = np.diff(values.reshape(*values.shape[:2], -1), axis=1) != 0
+    return float(changed.any(axis=2).mean(axis=1).min())
+
+
+def _moments(x: np.ndarray) -> tuple[float, float, float, float]:
+    mean, sd = x.mean(), x.std()
+    if sd == 0:
+        return mean, 0.0, 0.0, 0.0
+    squares = (x - mean) ** 2
+    # The sd's error is the variance's by the delta method.
+    sd_error = squares.std() / np.sqrt(az.ess(squares, method="mean")) / (2 * sd)
+    return mean, sd / np.sqrt(az.ess(x, method="mean")), sd, sd_error

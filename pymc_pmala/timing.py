@@ -1,0 +1,153 @@
+"""How long a run takes, phase by phase: setting up, tuning, sampling."""
+
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pymc as pm
+import pytensor
+import pytensor.tensor as pt
+
+__all__ = ["PhaseClock", "TimedRun", "start_compilers", "timed_nutpie", "timed_sample"]
+
+Clock = Callable[[], float]
+"""A function that tells the time in seconds."""
+
+# One process for all, so that their times can be compared.
+QUIET = {"cores": 1, "progressbar": False, "compute_convergence_checks": False}
+# Draws of a chain that ends by the clock: more than any chain should need.
+MANY = 50_000
+# Draws of each of nutpie's chains from which the time of a draw is foretold.
+PILOT = 100
+
+
+class TimedRun(NamedTuple):
+    """What a sampler returned, and the seconds of its phases, all chains together."""
+
+    idata: Any
+    setup: float
+    tuning: float
+    sampling: float
+
+
+class PhaseClock:
+    """Callback of `pm.sample` that adds up the time of tuning and of recorded draws.
+
+    The very first draw is left to the set-up, whose end nothing else marks.
+
+    Parameters
+    ----------
+    now : callable
+        Tells the time.
+    seconds : float, optional
+        Time for the recorded draws of one chain, after which it ends.
+    watch : callable, optional
+        Called with every draw; its own time is not counted.
+    """
+
+    def __init__(
+        self,
+        now: Clock = time.perf_counter,
+        seconds: float | None = None,
+        watch: Callable[[Any], None] | None = None,
+    ) -> None:
+        self.now = now
+        self.tuning = self.sampling = 0.0
+        self.recorded = 0
+        self._seconds = seconds
+        self._watch = watch
+        self._chain_began = 0.0
+        self._chain: int | None = None
+        self._last: float | None = None
+
+    def __call__(self, trace: Any, draw: Any) -> None:
+        """Take note of a draw."""
+        elapsed = 0.0 if self._last is None else self.now() - self._last
+        if draw.chain != self._chain:
+            self._chain, self._chain_began = draw.chain, self.sampling
+        if draw.tuning:
+            self.tuning += elapsed
+        else:
+            self.sampling += elapsed
+            self.recorded += 1
+        if self._watch is not None:
+            self._watch(draw)
+        if self._seconds is not None and self.sampling - self._chain_began > self._seconds:
+            self._last = self.now()
+            # PyMC's documented way to end a chain from a callback; the next one follows.
+            raise KeyboardInterrupt
+        self._last = self.now()
+
+
+def timed_sample(
+    model: pm.Model,
+    step: Callable[[], Any] | None,
+    options: dict[str, Any],
+    clock: PhaseClock,
+) -> TimedRun:
+    """Sample with `pm.sample`, by the step that a function makes or by PyMC's NUTS.
+
+    Parameters
+    ----------
+    model : pm.Model
+    step : callable or None
+        Called in the model's context, its time being part of the set-up; None is NUTS as
+        PyMC initialises it.
+    options : dict
+        ``draws``, ``chains``, ``random_seed`` and whatever else `pm.sample` takes. Without
+        ``draws``, chains end by the clock.
+    clock : PhaseClock
+    """
+    start = clock.now()
+    with model:
+        method = {"nuts_sampler": "pymc"} if step is None else {"step": step()}
+        idata = pm.sample(callback=clock, **method, **({"draws": MANY} | options), **QUIET)
+    total = clock.now() - start
+    # Chains that were ended by the clock are cut to equal lengths.
+    kept = idata.posterior.sizes["chain"] * idata.posterior.sizes["draw"]
+    sampling = clock.sampling * min(1.0, kept / clock.recorded)
+    return TimedRun(idata, total - clock.tuning - clock.sampling, clock.tuning, sampling)
+
+
+def timed_nutpie(
+    model: pm.Model,
+    options: dict[str, Any],
+    now: Clock = time.perf_counter,
+    seconds: float | None = None,
+) -> TimedRun:
+    """Compile and sample with nutpie, as `pm.sample` calls it.
+
+    Without ``draws`` in the options, a short run tells how many draws a chain makes in the
+    given seconds.
+    """
+    import nutpie
+
+    options = options.copy()
+    start = now()
+    compiled = nutpie.compile_pymc_model(model)
+    setup = now() - start
+    seed = options.pop("random_seed")
+
+    def run(draws: int) -> TimedRun:
+        start = now()
+        idata = nutpie.sample(
+            compiled, seed=seed, cores=1, progress_bar=False, **(options | {"draws": draws})
+        )
+        total = now() - start
+        # Draws come with their number of gradients, which is what the time goes into.
+        tuned = float(idata.warmup_sample_stats["n_steps"].sum())
+        share = tuned / (tuned + float(idata.sample_stats["n_steps"].sum()))
+        return TimedRun(idata, setup, share * total, (1 - share) * total)
+
+    if "draws" in options:
+        return run(options["draws"])
+    pilot = run(PILOT)
+    per_draw = pilot.sampling / (PILOT * options["chains"])
+    return run(int(np.clip((seconds or 0.0) / per_draw, PILOT, MANY)))
+
+
+def start_compilers() -> None:
+    """Compile something trivial: what a first compilation costs a process is not a model's."""
+    x = pt.vector()
+    pytensor.function([x], pt.exp(x).sum())(np.zeros(2, dtype=x.dtype))
