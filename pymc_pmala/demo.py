@@ -15,6 +15,7 @@ import arviz as az
 import numpy as np
 import pymc as pm
 
+from pymc_pmala.plots import BLUE, CHAIN_COLOURS, GREY, ORANGE
 from pymc_pmala.step_methods import PMALA
 
 __all__ = ["challenger_model", "main", "plot", "sample", "summary"]
@@ -151,12 +152,6 @@ def _writable_picture(path: Path) -> Path:
 
 def _standardised(temperature: np.ndarray) -> np.ndarray:
     return (temperature - TEMPERATURE.mean()) / TEMPERATURE.std(ddof=1)
-
-
-BLUE = "#0072b2"
-ORANGE = "#d55e00"
-GREY = "#555555"
-CHAIN_COLOURS = ("#0072b2", "#56b4e9", "#009e73", "#cc79a7")
 
 
 def _plot_curve(ax: Any, idata: Any) -> None:

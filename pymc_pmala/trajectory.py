@@ -1,0 +1,59 @@
+"""Draws in the coordinates in which they were sampled, and the metric at each of them."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pymc as pm
+from pymc.blocking import DictToArrayBijection, RaveledVars
+from pymc.pytensorf import make_shared_replacements
+from pytensor.graph.replace import clone_replace
+
+from pymc_pmala.compilation import INTERPRETED, compile_graph
+from pymc_pmala.geometry import continuous_value_vars
+from pymc_pmala.information import ravel_model
+from pymc_pmala.metrics import MetricChoice, build_metric
+
+__all__ = ["metric_along", "unconstrained_points"]
+
+Point = dict[str, np.ndarray]
+
+
+def unconstrained_points(
+    idata: Any, model: pm.Model, where: Sequence[tuple[int, int]]
+) -> list[Point]:
+    """Values of the model's value variables at draws, by chain and draw."""
+    natural = {rv: rv.type(name=rv.name) for rv in model.free_RVs}
+    sampled = []
+    for rv in model.free_RVs:
+        transform = model.rvs_to_transforms[rv]
+        sampled.append(rv if transform is None else transform.forward(rv, *rv.owner.inputs))
+    outputs = clone_replace(sampled, natural)
+    forward = compile_graph(list(natural.values()), outputs, model, mode=INTERPRETED)
+    names = [model.rvs_to_values[rv].name for rv in model.free_RVs]
+    posterior = [idata.posterior[rv.name].values for rv in model.free_RVs]
+    points = []
+    for chain, draw in where:
+        values = [
+            values[chain, draw].astype(rv.dtype)
+            for rv, values in zip(model.free_RVs, posterior, strict=True)
+        ]
+        points.append(dict(zip(names, map(np.asarray, forward(*values)), strict=True)))
+    return points
+
+
+def metric_along(
+    points: Sequence[Mapping[str, np.ndarray]], model: pm.Model, metric: MetricChoice
+) -> Iterator[tuple[RaveledVars, np.ndarray]]:
+    """The raveled continuous value variables and G at each point."""
+    value_vars = continuous_value_vars(model.continuous_value_vars, model)
+    start = dict(points[0])
+    shared = make_shared_replacements(start, value_vars, model)
+    raveled = ravel_model(model, value_vars, start, shared)
+    matrix = build_metric(metric, model, raveled).matrix()
+    function = compile_graph([raveled.x], [matrix], model, mode=INTERPRETED)
+    for point in points:
+        for variable, holder in shared.items():
+            holder.set_value(point[variable.name])
+        x = DictToArrayBijection.map({v.name: point[v.name] for v in value_vars})
+        yield x, function(x.data.astype(raveled.x.dtype))[0]
