@@ -226,6 +226,20 @@ class Langevin(ArrayStepShared):
         if self._leap is not None:
             self._leap_from(state, log_det, 1.0)
 
+    def __repr__(self) -> str:
+        """Say what a chain's proposals depend on."""
+        metric = repr(self.metric)
+        if callable(self.metric):
+            metric = getattr(self.metric, "__name__", type(self.metric).__name__)
+        elif not isinstance(self.metric, str):
+            metric = f"array of shape {np.shape(self.metric)}"
+        # Before a chain has begun, tuning has said nothing about the step.
+        step_size = f"{self._current_step_size():.3g}" if self.started else self.step_size
+        return (
+            f"{type(self).__name__}(metric={metric}, integrator={self.integrator!r}, "
+            f"step_size={step_size}, dimension={self._dimension})"
+        )
+
     # ---- The chain -------------------------------------------------------------------
 
     def astep(self, q0: RaveledVars) -> tuple[RaveledVars, StatsType]:

@@ -384,3 +384,21 @@ def test_a_given_step_size_is_kept_if_it_is_not_to_be_adapted(model):
     )  # fmt: skip
     sizes = sample(step, model, discard_tuned_samples=False)["warmup_sample_stats"]["step_size"]
     np.testing.assert_allclose(sizes, 0.3, rtol=1e-12)
+
+
+def test_repr_says_metric_integrator_step_size_and_dimension(model):
+    step = PMALA(metric=np.ones(2), integrator="euler", model=model, compile_kwargs=QUICK)
+    expected = "PMALA(metric=array of shape (2,), integrator='euler', step_size={}, dimension=2)"
+    assert repr(step) == expected.format(None)
+    step.step(model.initial_point())
+    assert repr(step) == expected.format(f"{step.step_size_adaptation.current:.3g}")
+
+
+def test_repr_names_a_metric_of_the_user(model):
+    def flat(model, x):
+        return pytensor.tensor.eye(2)
+
+    step = PMALA(metric=flat, model=model, step_size=0.5, compile_kwargs=QUICK)
+    assert repr(step) == (
+        "PMALA(metric=flat, integrator='exponential', step_size=0.5, dimension=2)"
+    )
