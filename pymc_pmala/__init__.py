@@ -1,19 +1,26 @@
 """Langevin samplers for PyMC that know the local geometry of the posterior."""
 
+from pymc_pmala.compare import Comparison, SamplerFigures, compare
 from pymc_pmala.explain import MetricExplanation, explain_metric
 from pymc_pmala.geometry import LocalGeometry, local_geometry
 from pymc_pmala.information import Information, register_information
+from pymc_pmala.plots import plot_metric, plot_tuning
 from pymc_pmala.step_methods import MALA, MMALA, PMALA, SimplifiedMMALA
 
 __all__ = [
     "MALA",
     "MMALA",
     "PMALA",
+    "Comparison",
     "Information",
     "LocalGeometry",
     "MetricExplanation",
+    "SamplerFigures",
     "SimplifiedMMALA",
+    "compare",
     "explain_metric",
     "local_geometry",
+    "plot_metric",
+    "plot_tuning",
     "register_information",
 ]

@@ -1,0 +1,447 @@
+"""Which sampler for this model? The answer by measurement."""
+
+import importlib.util
+import logging
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pymc as pm
+from pymc.vartypes import continuous_types
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from pymc_pmala.plots import plot_comparison
+from pymc_pmala.quality import (
+    ENOUGH,
+    LARGEST_RHAT,
+    LEAST_MOVES,
+    TOLERANCE,
+    Draws,
+    comparable,
+    effective_sizes,
+    free_draws,
+    largest_rhat,
+    least_moves,
+    moments,
+)
+from pymc_pmala.step_methods import MALA, MMALA, PMALA, SimplifiedMMALA
+from pymc_pmala.tables import Tabular
+from pymc_pmala.timing import PhaseClock, TimedRun, start_compilers, timed_nutpie, timed_sample
+
+__all__ = ["Comparison", "SamplerFigures", "compare"]
+
+LANGEVIN = {cls.__name__: cls for cls in (PMALA, SimplifiedMMALA, MMALA, MALA)}
+NAMES = (*LANGEVIN, "NUTS", "nutpie")
+# What `pm.sample` takes of itself: recommended unless another is clearly faster.
+DEFAULTS = ("NUTS", "nutpie")
+CLEARLY = 1.25
+
+
+class SamplerFigures(NamedTuple):
+    """What was measured of one sampler.
+
+    Attributes
+    ----------
+    name : str
+        The sampler.
+    bulk_ess, tail_ess : float
+        Effective sample sizes, each the least over all elements of the free variables.
+    ess_per_second : float
+        The smaller of the two by second of sampling.
+    seconds_to_enough : float
+        Seconds from the model to 400 effective draws: compiling, tuning and sampling.
+    compile_seconds, tuning_seconds, sampling_seconds : float
+        Time of each phase, all chains together. Compiling is everything before the first
+        draw.
+    rhat : float
+        The largest; NaN with one chain.
+    divergences : int
+        Divergent draws.
+    disagreement : float
+        How far its means are from the other samplers', in Monte Carlo standard errors: the
+        largest over elements, the median over those whose chains agree with each other.
+        Positive variables count by their logarithms. NaN without another sampler.
+    trouble : str or None
+        Why its draws cannot be relied on.
+    """
+
+    name: str
+    bulk_ess: float = math.nan
+    tail_ess: float = math.nan
+    ess_per_second: float = math.nan
+    seconds_to_enough: float = math.nan
+    compile_seconds: float = math.nan
+    tuning_seconds: float = math.nan
+    sampling_seconds: float = math.nan
+    rhat: float = math.nan
+    divergences: int = 0
+    disagreement: float = math.nan
+    trouble: str | None = None
+
+
+@dataclass(frozen=True, repr=False)
+class Comparison(Tabular):
+    """Samplers compared on one model; prints as a table, the fastest first.
+
+    Attributes
+    ----------
+    samplers : list of SamplerFigures
+        Sorted by their seconds to 400 effective draws; those in trouble last.
+    recommended : str or None
+        Name of the sampler to use; None if no draws can be relied on.
+    reason : str
+        Why, in a sentence.
+    idata : dict
+        What each sampler returned, by name, for ArviZ.
+    """
+
+    samplers: list[SamplerFigures]
+    recommended: str | None
+    reason: str
+    idata: dict[str, Any]
+
+    _TITLE = "Samplers compared"
+    _TEXT = ("sampler",)
+    _NUMBERS = (
+        "bulk ESS",
+        "tail ESS",
+        "ESS/s",
+        f"s to {ENOUGH}",
+        "compile (s)",
+        "r-hat",
+        "divergences",
+        "means off (MCSE)",
+    )
+
+    def _cells(self) -> list[tuple[str, ...]]:
+        return [
+            (
+                f.name,
+                _number(f.bulk_ess, ".0f"),
+                _number(f.tail_ess, ".0f"),
+                _number(f.ess_per_second, ".3g"),
+                _number(f.seconds_to_enough, ".3g"),
+                _number(f.compile_seconds, ".1f"),
+                _number(f.rhat, ".3f"),
+                str(f.divergences),
+                _number(f.disagreement, ".1f"),
+            )
+            for f in self.samplers
+        ]
+
+    def _notes(self) -> list[str]:
+        troubles = [f"{f.name}: {f.trouble}." for f in self.samplers if f.trouble]
+        return [self.reason, *troubles]
+
+    def plot(self, axes: Sequence[Any] | None = None) -> Any:
+        """Draw effective draws a second, and where the time to 400 of them goes.
+
+        Parameters
+        ----------
+        axes : sequence of two matplotlib axes, optional
+            Where to draw; a new figure by default.
+
+        Returns
+        -------
+        ndarray of two matplotlib axes
+        """
+        return plot_comparison(self.samplers, self.recommended, axes)
+
+
+def compare(
+    model: pm.Model | None = None,
+    *,
+    steps: Sequence[str] | Mapping[str, str | Callable[[], Any]] | None = None,
+    draws: int | None = None,
+    seconds: float | None = None,
+    tune: int | None = None,
+    chains: int = 4,
+    random_seed: int | None = None,
+    progressbar: bool = True,
+) -> Comparison:
+    """Run samplers on a model, and say which one suits it.
+
+    Every sampler runs with the settings that it has by default, one after the other, its
+    chains in sequence in this process. Discrete variables get the step methods that PyMC
+    assigns to them. What the model has compiled earlier is taken from the cache, as it would
+    be in another run.
+
+    Parameters
+    ----------
+    model : pm.Model, optional
+        Taken from the ``with`` context by default.
+    steps : sequence of str, or mapping of str to str or callable, optional
+        Which of ``"PMALA"``, ``"SimplifiedMMALA"``, ``"MMALA"``, ``"MALA"``, ``"NUTS"`` and
+        ``"nutpie"`` to run; by default all that can sample the model and are installed. A
+        mapping gives them names of your own, and takes functions that make a step, or a list
+        of steps: ``{"Euler": lambda: PMALA(integrator="euler"), "NUTS": "NUTS"}``.
+    draws : int, optional
+        Draws of each chain, 1000 by default.
+    seconds : float, optional
+        Instead of `draws`: how long each sampler draws, after compiling and tuning.
+    tune : int, optional
+        Tuning steps of each chain; each sampler's own by default.
+    chains : int, default 4
+        Chains of each sampler.
+    random_seed : int, optional
+        Seed of every run.
+    progressbar : bool, default True
+        Whether to show how far the comparison has got.
+
+    Returns
+    -------
+    Comparison
+        Prints as a table in a terminal and in a notebook; ``.plot()`` draws it.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> from pymc_pmala import compare
+    >>> with pm.Model() as model:
+    ...     mu = pm.Normal("mu")
+    ...     y = pm.Normal("y", mu, 1, observed=[0.3, 1.2, 0.8])
+    >>> comparison = compare(model, seconds=5)  # doctest: +SKIP
+    >>> comparison.recommended  # doctest: +SKIP
+    'MALA'
+    """
+    if draws is not None and seconds is not None:
+        raise ValueError("Give draws or seconds, not both: one of them ends a chain.")
+    if seconds is not None and not seconds > 0:
+        raise ValueError(f"seconds must be positive, not {seconds}.")
+    model = pm.modelcontext(model)
+    chosen = _choose(steps, model)
+    options: dict[str, Any] = {"chains": chains, "random_seed": random_seed}
+    if tune is not None:
+        options["tune"] = tune
+    if seconds is None:
+        options["draws"] = 1000 if draws is None else draws
+    start_compilers()
+    found: dict[str, TimedRun | str] = {}
+    with _quiet_pymc(), _Watch(chains, progressbar) as watch:
+        for name, sampler in chosen.items():
+            watch.start(name)
+            per_chain = None if seconds is None else seconds / chains
+            try:
+                found[name] = _run(sampler, model, options, per_chain, watch.see)
+            except Exception as error:
+                # One sampler that cannot sample the model does not end the comparison.
+                text = str(error).strip().partition("\n")[0]
+                found[name] = f"failed, {type(error).__name__}: {text}".rstrip(".")
+    figures = _figures(found, model)
+    recommended, reason = _recommend(figures)
+    runs = {name: run.idata for name, run in found.items() if isinstance(run, TimedRun)}
+    return Comparison(figures, recommended, reason, runs)
+
+
+# ---- Running -----------------------------------------------------------------------------
+
+Sampler = str | Callable[[], Any]
+
+
+def _choose(
+    steps: Sequence[str] | Mapping[str, Sampler] | None, model: pm.Model
+) -> dict[str, Sampler]:
+    """Samplers by the names that the table gives them."""
+    has_nutpie = importlib.util.find_spec("nutpie") is not None
+    if steps is None:
+        nutpie = ("nutpie",) if has_nutpie and not model.discrete_value_vars else ()
+        return {name: name for name in (*LANGEVIN, "NUTS", *nutpie)}
+    if isinstance(steps, str):
+        steps = [steps]
+    chosen: dict[str, Sampler] = {name: name for name in steps}
+    if isinstance(steps, Mapping):
+        chosen = dict(steps)
+    if not chosen:
+        raise ValueError("There is nothing to compare: steps is empty.")
+    unknown = [s for s in chosen.values() if not callable(s) and s not in NAMES]
+    if unknown:
+        raise ValueError(
+            f"Unknown samplers {unknown}. Expected some of {list(NAMES)}, or a mapping from "
+            "names to functions that make a step."
+        )
+    if "nutpie" in chosen.values() and not has_nutpie:
+        raise ImportError("nutpie is not installed: `pip install nutpie`, or leave it out.")
+    return chosen
+
+
+def _run(
+    sampler: Sampler,
+    model: pm.Model,
+    options: dict[str, Any],
+    seconds: float | None,
+    see: Callable[[Any], None],
+) -> TimedRun:
+    if sampler == "nutpie":
+        return timed_nutpie(model, options, seconds=seconds)
+    clock = PhaseClock(seconds=seconds, watch=see)
+    if sampler == "NUTS":
+        return timed_sample(model, None, options, clock)
+    if isinstance(sampler, str):
+        cls = LANGEVIN[sampler]
+        return timed_sample(model, lambda: cls(model.continuous_value_vars), options, clock)
+    return timed_sample(model, sampler, options, clock)
+
+
+@contextmanager
+def _quiet_pymc() -> Iterator[None]:
+    """Keep PyMC's messages about each run from breaking into the progress bar."""
+    logger = logging.getLogger("pymc")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+class _Watch:
+    """The progress bar: a line for each sampler."""
+
+    def __init__(self, chains: int, shown: bool) -> None:
+        self._chains = chains
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.fields[phase]}"),
+            TimeElapsedColumn(),
+            disable=not shown,
+        )
+        self._task: Any = None
+
+    def __enter__(self) -> "_Watch":
+        self._progress.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._end_task()
+        self._progress.stop()
+
+    def start(self, name: str) -> None:
+        """Begin the line of the next sampler."""
+        self._end_task()
+        self._task = self._progress.add_task(name, total=None, phase="compiling and sampling")
+
+    def see(self, draw: Any) -> None:
+        """Show a draw; now and then, for a bar is not to take longer than the draws."""
+        if draw.draw_idx % 50:
+            return
+        doing = "tuning" if draw.tuning else "sampling"
+        phase = f"{doing} chain {draw.chain + 1} of {self._chains}, draw {draw.draw_idx}"
+        self._progress.update(self._task, total=self._chains, completed=draw.chain, phase=phase)
+
+    def _end_task(self) -> None:
+        if self._task is not None:
+            self._progress.update(self._task, total=1, completed=1, phase="done")
+            self._progress.stop_task(self._task)
+
+
+# ---- Judging -----------------------------------------------------------------------------
+
+
+def _figures(found: dict[str, TimedRun | str], model: pm.Model) -> list[SamplerFigures]:
+    """Figures of each sampler, the fastest first and those in trouble last."""
+    continuous = [v.name for v in model.free_RVs if v.dtype in continuous_types]
+    figures, means = [], {}
+    for name, run in found.items():
+        if isinstance(run, str):
+            figures.append(SamplerFigures(name, trouble=run))
+            continue
+        draws = free_draws(run.idata, model)
+        figures.append(_measure(name, run, draws, continuous))
+        means[name] = _means(comparable(draws, model))
+    sound = [f.name for f in figures if f.trouble is None]
+    judged = [_judge(f, means, sound) if f.name in means else f for f in figures]
+    return sorted(judged, key=lambda f: (f.trouble is not None, f.seconds_to_enough))
+
+
+def _measure(name: str, run: TimedRun, draws: Draws, continuous: list[str]) -> SamplerFigures:
+    """What a sampler's own draws say."""
+    bulk, tail = effective_sizes(draws)
+    rate = min(bulk, tail) / run.sampling
+    rhat = largest_rhat(draws)
+    moves = least_moves({name: draws[name] for name in continuous}) if continuous else 1.0
+    trouble = None
+    if moves < LEAST_MOVES:
+        trouble = f"a chain moved in {100 * moves:.1f} % of its transitions only"
+    elif rhat > LARGEST_RHAT:
+        trouble = f"its chains disagree, r-hat is {rhat:.2f}"
+    diverging = run.idata.sample_stats.get("diverging")
+    return SamplerFigures(
+        name=name,
+        bulk_ess=bulk,
+        tail_ess=tail,
+        ess_per_second=rate,
+        seconds_to_enough=run.setup + run.tuning + ENOUGH / rate,
+        compile_seconds=run.setup,
+        tuning_seconds=run.tuning,
+        sampling_seconds=run.sampling,
+        rhat=rhat,
+        divergences=0 if diverging is None else int(diverging.sum()),
+        trouble=trouble,
+    )
+
+
+def _judge(
+    figures: SamplerFigures, means: dict[str, np.ndarray], sound: Sequence[str]
+) -> SamplerFigures:
+    """With what the other samplers say, those that are sound by themselves."""
+    others = [_distance(means[figures.name], means[name]) for name in sound if name != figures.name]
+    if not others:
+        return figures
+    # The lower of two: of three samplers the one that differs from both is the odd one out.
+    disagreement = float(np.quantile(others, 0.5, method="lower"))
+    trouble = figures.trouble
+    if trouble is None and disagreement > TOLERANCE:
+        trouble = f"its means are {disagreement:.1f} standard errors from the other samplers'"
+    return figures._replace(disagreement=disagreement, trouble=trouble)
+
+
+def _means(draws: Draws) -> np.ndarray:
+    """Means of all elements and their standard errors, in two rows."""
+    found = moments(draws).values()
+    parts = [np.array([np.ravel(m["mean"]), np.ravel(m["mean_error"])]) for m in found]
+    return np.concatenate(parts, axis=1)
+
+
+def _distance(a: np.ndarray, b: np.ndarray) -> float:
+    """The largest difference of two samplers' means, in standard errors."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        away = np.abs(a[0] - b[0]) / np.hypot(a[1], b[1])
+    # 0/0: a variable that is constant in both.
+    return float(np.max(np.nan_to_num(away, nan=0.0, posinf=np.inf)))
+
+
+def _recommend(figures: Sequence[SamplerFigures]) -> tuple[str | None, str]:
+    """The sampler with the least time to enough draws; a default if it is nearly as fast."""
+    sound = [f for f in figures if f.trouble is None and math.isfinite(f.seconds_to_enough)]
+    if not sound:
+        return None, "No sampler can be recommended: the draws of none can be relied on."
+    best, *others = sound
+    time_of_best = f"{ENOUGH} effective draws in {best.seconds_to_enough:.3g} s"
+    defaults = [f for f in others if f.name in DEFAULTS]
+    if best.name not in DEFAULTS and defaults:
+        ratio = defaults[0].seconds_to_enough / best.seconds_to_enough
+        if ratio < CLEARLY:
+            return defaults[0].name, (
+                f"Stay with {defaults[0].name}: {best.name} is faster, with {time_of_best}, "
+                f"but only by {ratio - 1:.0%}."
+            )
+    reason = f"Use {best.name}: it gives {time_of_best}, compiling and tuning included"
+    if others:
+        ratio = others[0].seconds_to_enough / best.seconds_to_enough
+        reason += f"; {others[0].name}, the next best, takes {ratio:.2g} times as long"
+    reason += "."
+    long_run = max(sound, key=lambda f: f.ess_per_second)
+    if long_run.ess_per_second > CLEARLY * best.ess_per_second:
+        reason += (
+            f" For a long run use {long_run.name}, which has {long_run.ess_per_second:.3g} "
+            f"effective draws a second, not {best.ess_per_second:.3g}."
+        )
+    return best.name, reason
+
+
+def _number(value: float, form: str) -> str:
+    return "–" if math.isnan(value) else f"{value:{form}}"

@@ -1,0 +1,169 @@
+"""`compare` measures every sampler alike, and recommends none whose draws are not sound."""
+
+import math
+from types import SimpleNamespace
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pymc as pm
+import pytest
+
+from pymc_pmala import MALA, PMALA, SamplerFigures, compare
+from pymc_pmala.compare import Comparison, _figures, _recommend
+from pymc_pmala.timing import PhaseClock, TimedRun
+
+FAST = {"compile_kwargs": {"mode": "FAST_COMPILE"}}
+QUIET = {"progressbar": False, "random_seed": 1}
+
+
+@pytest.fixture(scope="module")
+def model():
+    with pm.Model() as model:
+        mu = pm.Normal("mu", 0, 5)
+        sigma = pm.HalfNormal("sigma", 2)
+        pm.Normal("y", mu, sigma, observed=np.arange(12.0))
+    return model
+
+
+def broken():
+    raise RuntimeError("no such luck.\nA long traceback follows.")
+
+
+@pytest.fixture(scope="module")
+def comparison(model):
+    steps = {
+        "PMALA": lambda: PMALA(**FAST),
+        "MALA": lambda: MALA(**FAST),
+        "still": lambda: PMALA(metric="identity", step_size=1e9, adapt_step_size=False, **FAST),
+        "broken": broken,
+    }
+    return compare(model, steps=steps, draws=400, tune=150, chains=2, **QUIET)
+
+
+def figures(name, seconds, rate=100.0, **others):
+    return SamplerFigures(name, seconds_to_enough=seconds, ess_per_second=rate, **others)
+
+
+def test_every_sampler_has_its_figures(comparison):
+    by_name = {f.name: f for f in comparison.samplers}
+    for name in ("PMALA", "MALA"):
+        found = by_name[name]
+        assert found.trouble is None
+        assert found.bulk_ess > 50
+        assert 0.99 < found.rhat < 1.05
+        assert found.disagreement < 5
+        expected = found.compile_seconds + found.tuning_seconds + 400 / found.ess_per_second
+        assert found.seconds_to_enough == pytest.approx(expected)
+    assert comparison.recommended in ("PMALA", "MALA")
+    assert comparison.idata["MALA"].posterior.sizes["draw"] == 400
+
+
+def test_a_chain_that_stands_still_is_not_recommended(comparison):
+    [still] = [f for f in comparison.samplers if f.name == "still"]
+    assert "moved in 0.0 %" in still.trouble
+
+
+def test_a_sampler_that_fails_does_not_end_the_comparison(comparison):
+    assert comparison.samplers[-1].trouble == "failed, RuntimeError: no such luck"
+
+
+def test_prints_as_text_and_as_html(comparison):
+    for rendered in (str(comparison), repr(comparison), comparison._repr_html_()):
+        for word in ("PMALA", "bulk ESS", "s to 400", "divergences", "MCSE", "no such luck"):
+            assert word in rendered
+
+
+def test_the_plot_has_a_bar_for_every_sampler_measured_on_the_axes_given(comparison):
+    _, given = plt.subplots(1, 2)
+    rates, times = comparison.plot(given)
+    assert rates is given[0]
+    assert len(rates.patches) == 3
+    assert len(times.patches) == 3 * 3
+    assert next(label.get_text() for label in rates.get_yticklabels()) == comparison.recommended
+    plt.close(rates.figure)
+
+
+def test_seconds_end_the_chains_after_tuning(model):
+    steps = {"PMALA": lambda: PMALA(**FAST)}
+    found = compare(model, steps=steps, seconds=0.4, tune=50, chains=2, **QUIET)
+    draws = found.idata["PMALA"].posterior.sizes
+    assert draws["chain"] == 2
+    assert 0 < draws["draw"] < 50_000
+    assert found.samplers[0].sampling_seconds > 0
+    assert math.isnan(found.samplers[0].disagreement)
+
+
+def test_discrete_variables_are_left_to_pymc():
+    with pm.Model() as model:
+        k = pm.Bernoulli("k", 0.5)
+        pm.Normal("x", k, 1)
+    found = compare(model, steps=["SimplifiedMMALA"], draws=50, tune=20, chains=2, **QUIET)
+    assert found.samplers[0].trouble is None or "failed" not in found.samplers[0].trouble
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"draws": 10, "seconds": 1}, "not both"),
+        ({"seconds": -1}, "must be positive"),
+        ({"steps": []}, "nothing to compare"),
+        ({"steps": ["Gibbs"]}, "Unknown samplers"),
+    ],
+)
+def test_arguments_that_make_no_sense_are_refused(model, options, message):
+    with pytest.raises(ValueError, match=message):
+        compare(model, **options)
+
+
+def test_the_least_time_to_400_effective_draws_is_recommended():
+    best, reason = _recommend([figures("PMALA", 2.0), figures("NUTS", 6.0)])
+    assert best == "PMALA"
+    assert "400 effective draws in 2 s" in reason
+    assert "NUTS, the next best, takes 3 times as long" in reason
+
+
+def test_a_default_that_is_nearly_as_fast_is_recommended():
+    best, reason = _recommend([figures("PMALA", 2.0), figures("NUTS", 2.2)])
+    assert best == "NUTS"
+    assert "only by 10%" in reason
+
+
+def test_the_best_for_long_runs_is_named():
+    _, reason = _recommend([figures("MALA", 2.0), figures("PMALA", 9.0, rate=500.0)])
+    assert "For a long run use PMALA" in reason
+
+
+def test_samplers_in_trouble_are_never_recommended():
+    assert _recommend([figures("PMALA", 2.0, trouble="stuck")])[0] is None
+
+
+def test_the_sampler_whose_means_differ_is_the_one_in_trouble(model):
+    rng = np.random.default_rng(1)
+
+    def run(shift):
+        draws = {
+            "mu": rng.normal(size=(2, 500)) + shift,
+            "sigma": np.exp(rng.normal(size=(2, 500))),
+        }
+        posterior = {name: SimpleNamespace(values=values) for name, values in draws.items()}
+        return TimedRun(SimpleNamespace(posterior=posterior, sample_stats={}), 1.0, 1.0, 1.0)
+
+    found = _figures({"a": run(0.0), "b": run(0.0), "c": run(1.0)}, model)
+    troubles = {f.name: f.trouble for f in found}
+    assert "standard errors from the other samplers'" in troubles.pop("c")
+    assert set(troubles.values()) == {None}
+    assert found[-1].name == "c"
+
+
+def test_the_clock_counts_phases_apart_and_not_the_watcher():
+    time = iter(range(1000))
+    clock = PhaseClock(lambda: next(time), watch=lambda draw: [next(time) for _ in range(50)])
+    for tuning in (True, True, False, False, False):
+        clock(None, SimpleNamespace(chain=0, tuning=tuning))
+    assert (clock.tuning, clock.sampling, clock.recorded) == (1, 3, 3)
+
+
+def test_a_comparison_of_nothing_sound_says_so():
+    recommended, reason = _recommend([figures("PMALA", math.nan, trouble="failed")])
+    text = str(Comparison([figures("PMALA", math.nan, trouble="failed")], recommended, reason, {}))
+    assert "No sampler can be recommended" in text
