@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 import pytensor.tensor as pt
 from pytensor.compile.builders import OpFromGraph
-from pytensor.gradient import NullType
+from pytensor.gradient import NullType, NullTypeGradError
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.op import Op
 from pytensor.graph.replace import graph_replace, vectorize_graph
 from pytensor.graph.traversal import ancestors, toposort
+from pytensor.graph.utils import MethodNotDefined
+from pytensor.raise_op import CheckAndRaise
 from pytensor.scan.op import Scan
 from pytensor.tensor.basic import Alloc, ExtractDiag, Join, MakeVector
 from pytensor.tensor.blockwise import Blockwise
@@ -38,6 +40,7 @@ __all__ = [
     "batch",
     "gradient",
     "has_loop",
+    "has_opaque_op",
     "in_loops",
     "pushforward",
     "value_and_gradient",
@@ -203,11 +206,52 @@ def _push_arithmetic(node: Apply, tangents: Sequence[Any]) -> Variable | None:
 
 
 def _push_by_reverse(node: Apply, tangents: Sequence[Variable | None]) -> list[Variable | None]:
-    """J t = d/du (Jᵀu)ᵀ t, for Ops that only know their reverse derivative (Towns 2017)."""
+    """Forward derivative of an Op that only knows its reverse derivative."""
     wrt = [v for v, t in zip(node.inputs, tangents, strict=True) if t is not None]
     directions = [t for t in tangents if t is not None]
+    try:
+        return _push_by_two_reverses(node.outputs, wrt, directions)
+    except (NotImplementedError, MethodNotDefined, NullTypeGradError):
+        # The reverse derivative is a closed book, too.
+        return _push_by_rows(node.outputs, wrt, directions)
+
+
+def _push_by_rows(
+    outputs: Sequence[Variable], wrt: Sequence[Variable], directions: Sequence[Variable]
+) -> list[Variable | None]:
+    """J t from the rows of J: one reverse pass for each element of the outputs."""
     pushed: list[Variable | None] = []
-    for output in node.outputs:
+    for output in outputs:
+        if not _is_float(output):
+            pushed.append(None)
+            continue
+        cotangent = output.type()
+        rows = pullback([output], wrt, [cotangent])
+        terms = [
+            None if row is None else (row * direction).sum()
+            for row, direction in zip(rows, directions, strict=True)
+        ]
+        slope = _sum_present(terms)
+        if slope is None:
+            pushed.append(None)
+            continue
+        basis = pt.eye(output.size, dtype=output.dtype).reshape((output.size, *output.shape))
+        [slopes] = batch([slope], {cotangent: pt.specify_shape(basis, (None, *output.type.shape))})
+        pushed.append(slopes.reshape(output.shape, ndim=output.ndim))
+    return pushed
+
+
+def _sum_present(terms: Sequence[Variable | None]) -> Variable | None:
+    present = [term for term in terms if term is not None]
+    return sum(present[1:], present[0]) if present else None
+
+
+def _push_by_two_reverses(
+    outputs: Sequence[Variable], wrt: Sequence[Variable], directions: Sequence[Variable]
+) -> list[Variable | None]:
+    """J t = d/du (Jᵀu)ᵀ t (Towns 2017)."""
+    pushed: list[Variable | None] = []
+    for output in outputs:
         if not _is_float(output):
             pushed.append(None)
             continue
@@ -220,8 +264,7 @@ def _push_by_reverse(node: Apply, tangents: Sequence[Variable | None]) -> list[V
             for r, d in zip(reverse, directions, strict=True)
             if r is not None and not isinstance(r.type, NullType)
         ]
-        present = [term for term in terms if term is not None]
-        pushed.append(sum(present[1:], present[0]) if present else None)
+        pushed.append(_sum_present(terms))
     return pushed
 
 
@@ -288,17 +331,39 @@ def along_elements(
 ) -> list[Variable]:
     """Graphs in a direction, batched over points and, faster, over the elements of ``wrt``.
 
-    Points are repeated for each element, rather than broadcast: values and tangents of one
-    shape fuse in a loop's body.
+    In a loop points are repeated for each element, rather than broadcast: values and tangents
+    of one shape fuse in its body. What is not pytensor's own is called once for a point.
     """
     count, d = points.type.shape
-    identity = np.tile(np.eye(d, dtype=wrt.dtype), (count, 1))
-    return batch(graphs, {wrt: pt.repeat(points, d, axis=0), direction: pt.constant(identity)})
+    identity = np.eye(d, dtype=wrt.dtype)
+    if not has_opaque_op(graphs):
+        known = {
+            wrt: pt.repeat(points, d, axis=0),
+            direction: pt.constant(np.tile(identity, (count, 1))),
+        }
+        return batch(graphs, known)
+    along = batch(graphs, {direction: pt.constant(identity)})
+    return [
+        pt.broadcast_to(there, (count, *here.shape)).reshape(
+            (count * d, *here.shape[1:]), ndim=here.ndim
+        )
+        for here, there in zip(along, batch(along, {wrt: points}), strict=True)
+    ]
 
 
 def has_loop(graphs: Sequence[Variable]) -> bool:
     """Whether a Scan stands in one of the graphs."""
     return any(v.owner is not None and isinstance(v.owner.op, Scan) for v in ancestors(graphs))
+
+
+def has_opaque_op(graphs: Sequence[Variable]) -> bool:
+    """Whether the graphs have an Op from outside pytensor, whose derivatives may end anywhere."""
+    return any(
+        v.owner is not None
+        and not isinstance(v.owner.op, CheckAndRaise | OpFromGraph)
+        and type(v.owner.op).__module__.split(".")[0] != "pytensor"
+        for v in ancestors(graphs)
+    )
 
 
 def _disjoint_slices(

@@ -14,7 +14,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_pmala.arguments import complete_point
 from pymc_pmala.compilation import INTERPRETED, compile_graph
-from pymc_pmala.differentiation import gradient, has_loop
+from pymc_pmala.differentiation import gradient, has_loop, has_opaque_op
 from pymc_pmala.factorization import Factorization
 from pymc_pmala.geometry import continuous_value_vars, symbolic_geometry
 from pymc_pmala.information import (
@@ -26,11 +26,10 @@ from pymc_pmala.information import (
     ravel_model,
 )
 from pymc_pmala.metrics import (
-    SOFTABS_FLOOR,
     FisherMetric,
     Metric,
-    SoftAbsMetric,
     build_metric,
+    softabs_metric,
 )
 from pymc_pmala.structure import find_factorization
 from pymc_pmala.tables import Tabular
@@ -170,7 +169,7 @@ def explain_metric(
         dimension=len(x),
         smallest=float(eigenvalues[0]),
         largest=float(eigenvalues[-1]),
-        structure=_structure(factorization, looped=has_loop([raveled.logp])),
+        structure=_structure(factorization, raveled),
         gradients_per_transition=_seconds(compiled(full), x) / _seconds(compiled(slope), x),
     )
 
@@ -180,7 +179,7 @@ def _part(raveled: RaveledModel, factor: Factor) -> tuple[str, Metric]:
     try:
         forms = factor_information(factor)
     except NoInformation:
-        return _FALLBACK, SoftAbsMetric(raveled.x, factor.logp.sum(), SOFTABS_FLOOR)
+        return _FALLBACK, softabs_metric(raveled.x, factor.logp.sum())
     return information_path(factor.op) or _FALLBACK, FisherMetric(raveled.x, forms)
 
 
@@ -190,9 +189,11 @@ def _distribution(factor: Factor) -> str:
     return type(factor.op).__name__.removesuffix("RV").lstrip("_")
 
 
-def _structure(factorization: Factorization, looped: bool) -> str:
-    if looped:
+def _structure(factorization: Factorization, raveled: RaveledModel) -> str:
+    if has_loop([raveled.logp]):
         return "dense, derivatives of G by finite differences through the model's loop"
+    if has_opaque_op([raveled.logp]):
+        return "dense, derivatives of G by finite differences, for want of second derivatives"
     return str(factorization)
 
 

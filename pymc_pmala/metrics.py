@@ -23,6 +23,7 @@ from pymc_pmala.differentiation import (
     batch,
     gradient,
     has_loop,
+    has_opaque_op,
     in_loops,
     pushforward,
 )
@@ -38,15 +39,16 @@ from pymc_pmala.softabs import divided_differences, softabs
 
 __all__ = [
     "ConstantMetric",
+    "DifferencedExpressionMetric",
+    "DifferencedFisherMetric",
     "ExpressionMetric",
     "FisherMetric",
     "FlooredMetric",
-    "LoopExpressionMetric",
-    "LoopFisherMetric",
     "Metric",
     "SoftAbsMetric",
     "SumMetric",
     "build_metric",
+    "softabs_metric",
 ]
 
 
@@ -126,12 +128,17 @@ class ExpressionMetric(Metric):
         return gradient(cost, self.x, consider_constant=[rows])
 
 
-class LoopExpressionMetric(ExpressionMetric):
-    """A matrix given as an expression in x with a loop in it, an ODE solver for example.
+class DifferencedExpressionMetric(ExpressionMetric):
+    """A matrix given as an expression in x that cannot well be differentiated.
 
-    Second derivatives through a loop take minutes to compile: G is differentiated by central
-    differences along the l_r, all points in one loop.
+    Second derivatives through a loop, an ODE solver for example, take minutes to compile,
+    and an Op from elsewhere may have none: G is differentiated by central differences along
+    the l_r, all points in one loop. These have unit length in the metric, so one ε fits all.
     """
+
+    def __init__(self, x: TensorVariable, matrix: TensorVariable):
+        super().__init__(x, matrix)
+        self._step = _difference_step([matrix], x)
 
     def divergence(self, rows: TensorVariable) -> TensorVariable:
         """Σ_r [G(x + εl_r) − G(x − εl_r)] l_r / 2ε."""
@@ -143,12 +150,9 @@ class LoopExpressionMetric(ExpressionMetric):
         return pt.linalg.solve_triangular(rows, slopes, lower=True, b_ndim=1)
 
     def _differences(self, rows: TensorVariable) -> TensorVariable:
-        # The l_r have unit length in the metric, so one ε fits all.
-        step = np.cbrt(np.finfo(self.x.dtype).eps)
-        points = pt.concatenate([self.x + step * rows, self.x - step * rows])
-        [matrices] = batch([self.matrix()], {self.x: points})
+        [matrices] = batch([self.matrix()], {self.x: _neighbours(self.x, rows, self._step)})
         ahead, behind = matrices[: self.x.type.shape[0]], matrices[self.x.type.shape[0] :]
-        return (ahead - behind) / (2.0 * step)
+        return (ahead - behind) / (2.0 * self._step)
 
 
 class FisherMetric(Metric):
@@ -224,14 +228,18 @@ class FisherMetric(Metric):
         return gradient(_inner(batched[:n], batched[n:]), self.x, consider_constant=[rows])
 
 
-class LoopFisherMetric(FisherMetric):
+class DifferencedFisherMetric(FisherMetric):
     r"""Expected Fisher information where the model runs a loop (an ODE solver, a recursion).
 
-    Second derivatives through a loop take minutes to compile. First ones in forward mode
-    are cheap, all directions in the same loop, so :math:`G = J^T (K J)` is formed from J
-    itself and differentiated by central differences along the l_r. These have unit length
-    in the metric, so one ε fits all.
+    Second derivatives through a loop take minutes to compile, and an Op from elsewhere may
+    have none. First ones in forward mode are cheap, all directions in the same loop, so
+    :math:`G = J^T (K J)` is formed from J itself and differentiated by central differences
+    along the l_r. These have unit length in the metric, so one ε fits all.
     """
+
+    def __init__(self, x: TensorVariable, forms: Sequence[QuadraticForm]):
+        super().__init__(x, forms)
+        self._step = _difference_step(self.coordinates, x)
 
     def products(self, seeds: TensorVariable) -> TensorVariable:
         """Rows Σ_f J_fᵀ (K_f J_f u)."""
@@ -240,7 +248,7 @@ class LoopFisherMetric(FisherMetric):
 
     def divergence(self, rows: TensorVariable) -> TensorVariable:
         """Σ_r [G(x + εl_r) − G(x − εl_r)] l_r / 2ε."""
-        tangents, cotangents = self._columns(self._neighbours(rows))
+        tangents, cotangents = self._columns(_neighbours(self.x, rows, self._step))
         weights = pt.concatenate([rows, -rows]) / (2.0 * self._step)
         pulled = (weights[:, :, None] * cotangents).sum(axis=1)
         return (tangents * pulled[:, None, :]).sum(axis=(0, 2))
@@ -250,18 +258,11 @@ class LoopFisherMetric(FisherMetric):
         d = self.x.type.shape[0]
         tangents, cotangents = (
             (rows @ part.swapaxes(0, 1).reshape((d, -1))).reshape((d, 2 * d, -1))
-            for part in self._columns(self._neighbours(rows))
+            for part in self._columns(_neighbours(self.x, rows, self._step))
         )
         traces = (tangents * cotangents).sum(axis=(0, 2))
         slopes = (traces[:d] - traces[d:]) / (2.0 * self._step)
         return pt.linalg.solve_triangular(rows, slopes, lower=True, b_ndim=1)
-
-    @property
-    def _step(self) -> float:
-        return float(np.cbrt(np.finfo(self.x.dtype).eps))
-
-    def _neighbours(self, rows: TensorVariable) -> TensorVariable:
-        return pt.concatenate([self.x + self._step * rows, self.x - self._step * rows])
 
     def _columns(self, points: TensorVariable) -> tuple[TensorVariable, TensorVariable]:
         """J and K J at points (first axis), by element of x (second), for all coordinates."""
@@ -391,6 +392,19 @@ class FlooredMetric(Metric):
         return self.metric.log_det_gradient(rows)
 
 
+def _by_differences(graphs: Sequence[TensorVariable]) -> bool:
+    return has_loop(graphs) or has_opaque_op(graphs)
+
+
+def _difference_step(graphs: Sequence[TensorVariable], x: TensorVariable) -> float:
+    # Solvers and simulations from elsewhere are rarely exact to more than six digits.
+    return 1e-3 if has_opaque_op(graphs) else float(np.cbrt(np.finfo(x.dtype).eps))
+
+
+def _neighbours(x: TensorVariable, rows: TensorVariable, step: float) -> TensorVariable:
+    return pt.concatenate([x + step * rows, x - step * rows])
+
+
 def _sum_present(parts: Sequence[TensorVariable | None]) -> TensorVariable | None:
     present = [part for part in parts if part is not None]
     return sum(present[1:], present[0]) if present else None
@@ -421,7 +435,7 @@ def build_metric(choice: MetricChoice, model: pm.Model, raveled: RaveledModel) -
         if choice == "fisher":
             return fisher_metric(raveled)
         if choice == "softabs":
-            return SoftAbsMetric(x, raveled.logp, SOFTABS_FLOOR)
+            return softabs_metric(x, raveled.logp)
         if choice == "identity":
             return ConstantMetric(x, _identity(x))
         raise ValueError(
@@ -430,8 +444,25 @@ def build_metric(choice: MetricChoice, model: pm.Model, raveled: RaveledModel) -
         )
     if callable(choice):
         matrix = pt.as_tensor_variable(choice(model, x)).astype(x.dtype)
-        return (LoopExpressionMetric if has_loop([matrix]) else ExpressionMetric)(x, matrix)
+        kind = DifferencedExpressionMetric if _by_differences([matrix]) else ExpressionMetric
+        return kind(x, matrix)
     return ConstantMetric(x, pt.as_tensor_variable(np.asarray(choice)))
+
+
+def softabs_metric(x: TensorVariable, logp: TensorVariable) -> Metric:
+    """SoftAbs of a log-density's Hessian, which is taken by differences where it must be."""
+    if not has_opaque_op([logp]):
+        return SoftAbsMetric(x, logp, SOFTABS_FLOOR)
+    used = elements_used(logp, x)
+    basis = pt.constant(np.eye(x.type.shape[0], dtype=x.dtype)[used])
+    step = _difference_step([logp], x)
+    [slopes] = batch([gradient(logp, x)], {x: _neighbours(x, basis, step)})
+    rows = (slopes[: len(used)] - slopes[len(used) :]) / (2.0 * step)
+    hessian = rows @ basis.T
+    eigenvalues, vectors = pt.linalg.eigh(-0.5 * (hessian + hessian.T))
+    vectors = basis.T @ vectors
+    matrix = (vectors * softabs(eigenvalues, SOFTABS_FLOOR)) @ vectors.T
+    return DifferencedExpressionMetric(x, matrix)
 
 
 def fisher_metric(raveled: RaveledModel) -> Metric:
@@ -443,12 +474,12 @@ def fisher_metric(raveled: RaveledModel) -> Metric:
             forms += factor_information(factor)
         except NoInformation:
             without_rule.append(factor)
-    looped = [form for form in forms if has_loop(form.coordinates)]
-    plain = [form for form in forms if not has_loop(form.coordinates)]
+    differenced = [form for form in forms if _by_differences(form.coordinates)]
+    plain = [form for form in forms if not _by_differences(form.coordinates)]
     terms: list[Metric] = [FisherMetric(raveled.x, plain)]
-    if looped:
-        terms.append(LoopFisherMetric(raveled.x, looped))
+    if differenced:
+        terms.append(DifferencedFisherMetric(raveled.x, differenced))
     if without_rule:
         logp = pt.add(*[factor.logp.sum() for factor in without_rule])
-        terms.append(SoftAbsMetric(raveled.x, logp, SOFTABS_FLOOR))
+        terms.append(softabs_metric(raveled.x, logp))
     return FlooredMetric(SumMetric(terms))

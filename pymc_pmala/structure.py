@@ -15,7 +15,13 @@ from scipy.sparse.csgraph import connected_components, reverse_cuthill_mckee
 
 from pymc_pmala.differentiation import batch, pushforward
 from pymc_pmala.factorization import Arrow, Dense, Factorization
-from pymc_pmala.metrics import FisherMetric, FlooredMetric, LoopFisherMetric, Metric, SumMetric
+from pymc_pmala.metrics import (
+    DifferencedFisherMetric,
+    FisherMetric,
+    FlooredMetric,
+    Metric,
+    SumMetric,
+)
 
 __all__ = ["find_factorization"]
 
@@ -61,7 +67,7 @@ def _fisher_part(metric: Metric) -> FisherMetric | None:
         return _fisher_part(metric.metric)
     if isinstance(metric, SumMetric) and len(metric.terms) == 1:
         return _fisher_part(metric.terms[0])
-    if isinstance(metric, FisherMetric) and not isinstance(metric, LoopFisherMetric):
+    if isinstance(metric, FisherMetric) and not isinstance(metric, DifferencedFisherMetric):
         return metric
     return None
 
