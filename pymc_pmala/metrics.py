@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
+from pytensor.graph.traversal import graph_inputs
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_pmala.differentiation import (
@@ -305,9 +306,10 @@ class SoftAbsMetric(Metric):
         self.directions = x.type("u"), x.type("w")
         first, second = self.directions
         [product] = pushforward([self.slope], x, first)
-        self.product = pt.zeros_like(x) if product is None else product
+        # Of a linear log-density: no Hessian, but one product for each direction all the same.
+        self.product = 0.0 * first if _is_zero(product, first) else product
         [mixed] = pushforward([self.product], x, second)
-        self.mixed = mixed
+        self.mixed = None if _is_zero(mixed, second) else mixed
         basis = pt.constant(np.eye(x.type.shape[0], dtype=x.dtype)[elements_used(logp, x)])
         [rows] = batch([self.product], {first: basis})
         hessian = rows @ basis.T
@@ -403,6 +405,11 @@ def _difference_step(graphs: Sequence[TensorVariable], x: TensorVariable) -> flo
 
 def _neighbours(x: TensorVariable, rows: TensorVariable, step: float) -> TensorVariable:
     return pt.concatenate([x + step * rows, x - step * rows])
+
+
+def _is_zero(derivative: TensorVariable | None, direction: TensorVariable) -> bool:
+    """Whether a derivative in a direction, which is linear in it, does not depend on it."""
+    return derivative is None or direction not in graph_inputs([derivative])
 
 
 def _sum_present(parts: Sequence[TensorVariable | None]) -> TensorVariable | None:

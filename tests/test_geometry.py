@@ -8,6 +8,7 @@ import pytest
 from pymc_pmala import local_geometry
 from pymc_pmala.compilation import INTERPRETED
 from pymc_pmala.geometry import geometry_function
+from pymc_pmala.metrics import SOFTABS_FLOOR
 
 rng = np.random.default_rng(20140)
 X = np.column_stack([np.ones(30), rng.normal(size=(30, 2))])
@@ -219,6 +220,18 @@ def test_softabs_is_finite_and_right_for_equal_and_zero_eigenvalues(point):
     np.testing.assert_allclose(geometry.gamma, gamma, rtol=1e-6, atol=1e-8)
     flat = local_geometry(metric="softabs", model=two_flat_directions())
     assert all(np.all(np.isfinite(part)) for part in flat)
+
+
+@pytest.mark.parametrize("shape", [(), 2])
+def test_a_linear_potential_adds_a_force_and_only_the_floor_to_the_metric(shape):
+    with pm.Model() as model:
+        x = pm.Normal("x", shape=shape)
+        pm.Potential("linear", 0.5 * x.sum())
+    geometry = local_geometry(model=model)
+    d = geometry.gradient.size
+    np.testing.assert_allclose(geometry.gradient, 0.5)
+    np.testing.assert_allclose(geometry.metric, (1.0 + SOFTABS_FLOOR) * np.eye(d))
+    np.testing.assert_array_equal(geometry.gamma, 0)
 
 
 def unidentified_sum():
