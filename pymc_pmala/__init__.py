@@ -1,5 +1,6 @@
 """Langevin samplers for PyMC that know the local geometry of the posterior."""
 
+from pymc_pmala import distributed
 from pymc_pmala.compare import Comparison, SamplerFigures, compare
 from pymc_pmala.explain import MetricExplanation, explain_metric
 from pymc_pmala.geometry import LocalGeometry, local_geometry
@@ -18,6 +19,7 @@ __all__ = [
     "SamplerFigures",
     "SimplifiedMMALA",
     "compare",
+    "distributed",
     "explain_metric",
     "local_geometry",
     "plot_metric",

@@ -3,16 +3,25 @@
 Each function says at which version it can go.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pytensor.gradient
+import xarray as xr
 from pytensor.gradient import disconnected_type
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.op import Op
 from pytensor.tensor import subtensor
 from pytensor.tensor.special import LogSoftmax
 
-__all__ = ["INDEXING_OPS", "WRITING_OPS", "inner_graph", "node_pushforward", "pullback"]
+__all__ = [
+    "INDEXING_OPS",
+    "WRITING_OPS",
+    "concatenate_chains",
+    "inner_graph",
+    "node_pushforward",
+    "pullback",
+]
 
 
 def _subtensor_ops(*names: str) -> tuple[type[Op], ...]:
@@ -66,3 +75,26 @@ def node_pushforward(node: Apply, tangents: Sequence[Variable | None]) -> list[V
     outputs = node.op.pushforward(node.inputs, node.outputs, marked)
     disconnected = type(disconnected_type().type)
     return [None if isinstance(out.type, disconnected) else out for out in outputs]
+
+
+def concatenate_chains(parts: Mapping[int, Any]) -> Any:
+    """One result of ``pm.sample`` made of single chains, by number.
+
+    ``InferenceData`` with ArviZ before 1.0, ``DataTree`` since: goes with PyMC 5.
+    """
+    first = next(iter(parts.values()))
+    is_tree = isinstance(first, xr.DataTree)
+    groups = {}
+    for name in first.children if is_tree else first.groups():
+        datasets = [part[name].to_dataset() if is_tree else part[name] for part in parts.values()]
+        groups[name] = datasets[0]
+        if "chain" in datasets[0].dims:
+            numbered = [
+                dataset.assign_coords(chain=[chain])
+                for chain, dataset in zip(parts, datasets, strict=True)
+            ]
+            groups[name] = xr.concat(
+                numbered, "chain", data_vars="minimal", coords="minimal", compat="override",
+                join="exact", combine_attrs="override",
+            )  # fmt: skip
+    return xr.DataTree.from_dict(groups) if is_tree else type(first)(**groups)
