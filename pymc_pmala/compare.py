@@ -122,8 +122,8 @@ class Comparison(Tabular):
                 f.name,
                 _number(f.bulk_ess, ".0f"),
                 _number(f.tail_ess, ".0f"),
-                _number(f.ess_per_second, ".3g"),
-                _number(f.seconds_to_enough, ".3g"),
+                _figure(f.ess_per_second),
+                _figure(f.seconds_to_enough),
                 _number(f.compile_seconds, ".1f"),
                 _number(f.rhat, ".3f"),
                 str(f.divergences),
@@ -420,7 +420,7 @@ def _recommend(figures: Sequence[SamplerFigures]) -> tuple[str | None, str]:
     if not sound:
         return None, "No sampler can be recommended: the draws of none can be relied on."
     best, *others = sound
-    time_of_best = f"{ENOUGH} effective draws in {best.seconds_to_enough:.3g} s"
+    time_of_best = f"{ENOUGH} effective draws in {_figure(best.seconds_to_enough)} s"
     defaults = [f for f in others if f.name in DEFAULTS]
     if best.name not in DEFAULTS and defaults:
         ratio = defaults[0].seconds_to_enough / best.seconds_to_enough
@@ -437,11 +437,16 @@ def _recommend(figures: Sequence[SamplerFigures]) -> tuple[str | None, str]:
     long_run = max(sound, key=lambda f: f.ess_per_second)
     if long_run.ess_per_second > CLEARLY * best.ess_per_second:
         reason += (
-            f" For a long run use {long_run.name}, which has {long_run.ess_per_second:.3g} "
-            f"effective draws a second, not {best.ess_per_second:.3g}."
+            f" For a long run use {long_run.name}, which has {_figure(long_run.ess_per_second)} "
+            f"effective draws a second, not {_figure(best.ess_per_second)}."
         )
     return best.name, reason
 
 
 def _number(value: float, form: str) -> str:
     return "–" if math.isnan(value) else f"{value:{form}}"
+
+
+def _figure(value: float) -> str:
+    """Three figures, and no exponent where there are more before the point."""
+    return _number(value, ".0f" if value >= 100 else ".3g")

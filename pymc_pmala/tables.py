@@ -40,14 +40,17 @@ class Tabular:
     def __str__(self) -> str:
         """Render as plain text."""
         out = io.StringIO()
-        Console(file=out, width=110, color_system=None).print(self.__rich__())
+        # In a notebook rich would display the table at once, and write nothing.
+        console = Console(file=out, width=110, color_system=None, force_jupyter=False)
+        console.print(self.__rich__())
         return out.getvalue().rstrip()
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
         """Render as a table in a notebook."""
-        styles = ["text-align: left"] * len(self._TEXT) + ["text-align: right"] * len(self._NUMBERS)
+        sides = ["left"] * len(self._TEXT) + ["right"] * len(self._NUMBERS)
+        styles = [f"text-align: {side}; padding: 0.2em 0.7em" for side in sides]
 
         def line(tag: str, cells: Sequence[str]) -> str:
             parts = (

@@ -129,8 +129,8 @@ def test_a_default_that_is_nearly_as_fast_is_recommended():
 
 
 def test_the_best_for_long_runs_is_named():
-    _, reason = _recommend([figures("MALA", 2.0), figures("PMALA", 9.0, rate=500.0)])
-    assert "For a long run use PMALA" in reason
+    _, reason = _recommend([figures("MALA", 2.0), figures("PMALA", 9.0, rate=5000.0)])
+    assert "For a long run use PMALA, which has 5000 effective draws a second" in reason
 
 
 def test_samplers_in_trouble_are_never_recommended():

@@ -49,6 +49,11 @@ def test_prints_as_text_and_as_html(explanation):
             assert word in rendered
 
 
+def test_a_notebook_shows_the_table_once(explanation, monkeypatch):
+    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
+    assert "theta" in repr(explanation)
+
+
 def test_a_point_elsewhere_changes_the_shares(model, explanation):
     elsewhere = explain_metric(model, point={"tau_log__": np.array(-3.0)})
     shares = {f.name: f.share for f in elsewhere.factors}
