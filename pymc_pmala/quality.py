@@ -49,14 +49,14 @@ def comparable(draws: Draws, model: pm.Model) -> Draws:
 
 def effective_sizes(draws: Draws) -> tuple[float, float]:
     """Bulk and tail effective sample size, the least over all variables' elements."""
-    bulk = min(pm.ess(x, method="bulk") for x in _elements(draws))
-    tail = min(pm.ess(x, method="tail", prob=TAILS) for x in _elements(draws))
+    bulk = min(pm.stats.ess(x, method="bulk") for x in _elements(draws))
+    tail = min(pm.stats.ess(x, method="tail", prob=TAILS) for x in _elements(draws))
     return float(bulk), float(tail)
 
 
 def largest_rhat(draws: Draws) -> float:
     """R-hat of the element on which the chains agree least; NaN with one chain."""
-    return max(float(pm.rhat(x)) for x in _elements(draws))
+    return max(float(pm.stats.rhat(x)) for x in _elements(draws))
 
 
 def least_moves(draws: Draws) -> float:
@@ -92,5 +92,5 @@ def _moments(x: np.ndarray) -> tuple[float, float, float, float]:
         return mean, 0.0, 0.0, 0.0
     squares = (x - mean) ** 2
     # The sd's error is the variance's by the delta method.
-    sd_error = squares.std() / np.sqrt(pm.ess(squares, method="mean")) / (2 * sd)
-    return mean, sd / np.sqrt(pm.ess(x, method="mean")), sd, sd_error
+    sd_error = squares.std() / np.sqrt(pm.stats.ess(squares, method="mean")) / (2 * sd)
+    return mean, sd / np.sqrt(pm.stats.ess(x, method="mean")), sd, sd_error
