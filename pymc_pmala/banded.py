@@ -130,6 +130,15 @@ class BandedArrow(Factorization):
         body = pt.log(lower[:, 0]).sum()
         return body + pt.log(pt.diagonal(corner)).sum() if len(self.border) else body
 
+    def diagonals(self, factor: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """The band's and the corner's; a row of the corner goes on in W."""
+        lower, coupled, corner = (part**2 for part in factor)
+        body = lower[:, 0].copy()
+        for k in range(1, lower.shape[1]):
+            body[k:] += lower[:-k, k]
+        pivots = np.concatenate([lower[:, 0], corner.diagonal()])
+        return pivots, np.concatenate([body, corner.sum(axis=1) + coupled.sum(axis=0)])
+
     def rows(self, factor: Sequence[TensorVariable]) -> TensorVariable:
         """For the body b + 1 directions that make up D⁻¹ on the band; L⁻¹'s rows for the border."""
         lower, coupled, corner = factor

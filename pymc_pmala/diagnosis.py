@@ -12,6 +12,10 @@ Point = dict[str, np.ndarray]
 _ENOUGH = 200
 # At half the usual acceptance, a run of rejections so long has a chance below 1e-12.
 _STUCK = 100
+# The metric is looked at in one draw of so many: it costs about as much as drawing noise.
+_EVERY = 10
+# Share of draws with the metric's floor at work from which it is told.
+_FLOORED = 0.01
 
 
 @dataclass_state
@@ -21,7 +25,9 @@ class DiagnosisState(DataClassState):
     draws: int
     accepted: float
     rejections: int
-    told: bool
+    looks: int
+    floored: int
+    told: list[str]
 
 
 class Diagnosis(WithSamplingState):
@@ -45,7 +51,8 @@ class Diagnosis(WithSamplingState):
     def restart(self) -> None:
         """Forget the chain watched so far."""
         self.draws, self.accepted, self.rejections = 0, 0.0, 0
-        self.told = False
+        self.looks, self.floored = 0, 0
+        self.told: list[str] = []
 
     def observe(self, acceptance: float, accepted: bool, could_grow: bool) -> SamplerWarning | None:
         """Take in one transition after tuning; a warning where there is reason for one.
@@ -69,10 +76,34 @@ class Diagnosis(WithSamplingState):
             return self._judge(self.accepted / self.draws, self.target, could_grow)
         return None
 
-    def _stuck(self) -> SamplerWarning | None:
-        if self.told:
+    @property
+    def wants_metric(self) -> bool:
+        """Whether `observe_metric` is to be called after this transition."""
+        return self.draws % _EVERY == 0 and "floor" not in self.told
+
+    def observe_metric(self, floored: bool) -> SamplerWarning | None:
+        """Take in whether the metric has a direction that only its floor holds."""
+        self.looks += 1
+        self.floored += floored
+        # Once is chance, where draws are few.
+        if self.draws < _ENOUGH or self.floored <= max(1.0, _FLOORED * self.looks):
             return None
-        self.told = True
+        self.told = [*self.told, "floor"]
+        return SamplerWarning(
+            WarningType.BAD_PARAMS,
+            f"Neither data nor priors say anything about some direction in "
+            f"{self.floored / self.looks:.0%} of the draws: the metric's floor alone holds it "
+            "there, and steps along it are enormous. Two parameters may enter the model only "
+            "through their sum, or a prior may be flat or nearly so. Give the parameters proper "
+            "priors, or remove one; `pymc_pmala.explain_metric` shows what informs each.",
+            "warn",
+            step=self.draws,
+        )
+
+    def _stuck(self) -> SamplerWarning | None:
+        if "stuck" in self.told:
+            return None
+        self.told = [*self.told, "stuck"]
         return SamplerWarning(
             WarningType.CONVERGENCE,
             f"A chain is stuck: {_STUCK} proposals in a row were rejected at one point, up to "

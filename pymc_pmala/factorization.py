@@ -72,6 +72,10 @@ class Factorization(ABC):
         """Log |L|."""
 
     @abstractmethod
+    def diagonals(self, factor: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """Values of L_ii² and of G_ii = Σ_j L_ij², in the order of L."""
+
+    @abstractmethod
     def rows(self, factor: Sequence[TensorVariable]) -> TensorVariable:
         """Directions l_r with Σ_r l_r l_rᵀ = G⁻¹ wherever G is not zero."""
 
@@ -121,6 +125,11 @@ class Dense(Factorization):
     def half_log_det(self, factor: Sequence[TensorVariable]) -> TensorVariable:
         """Σ log L_ii."""
         return pt.log(pt.diagonal(factor[0])).sum()
+
+    def diagonals(self, factor: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """Those of the one factor."""
+        squares = factor[0] ** 2
+        return squares.diagonal(), squares.sum(axis=1)
 
     def rows(self, factor: Sequence[TensorVariable]) -> TensorVariable:
         """The rows of L⁻¹."""
@@ -239,6 +248,18 @@ class Arrow(Factorization):
         if len(self.border):
             diagonals.append(pt.diagonal(corner))
         return pt.add(*[pt.log(diagonal).sum() for diagonal in diagonals])
+
+    def diagonals(self, factor: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """The blocks' and the corner's; a row of the corner goes on in W."""
+        *blocks, corner = factor
+        squares = corner**2
+        pivots, sums = [squares.diagonal()], [squares.sum(axis=1)]
+        for lower, coupled in reversed(_pairs(blocks)):
+            squares = lower**2
+            pivots.insert(0, squares.diagonal(axis1=-2, axis2=-1).ravel())
+            sums.insert(0, squares.sum(axis=-1).ravel())
+            sums[-1] = sums[-1] + (coupled**2).sum(axis=(0, 1))
+        return np.concatenate(pivots), np.concatenate(sums)
 
     def rows(self, factor: Sequence[TensorVariable]) -> TensorVariable:
         """Rows of L⁻¹: those of a block are summed over the blocks, which do not meet."""

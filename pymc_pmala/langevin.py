@@ -38,7 +38,14 @@ from pymc_pmala.diagnosis import Diagnosis, DiagnosisState, divergence
 from pymc_pmala.factorization import Factorization
 from pymc_pmala.geometry import continuous_value_vars, symbolic_geometry
 from pymc_pmala.information import RaveledModel, ravel_model
-from pymc_pmala.metrics import ConstantMetric, Metric, MetricChoice, build_metric
+from pymc_pmala.metrics import (
+    ConstantMetric,
+    FlooredMetric,
+    Metric,
+    MetricChoice,
+    build_metric,
+    is_floored,
+)
 from pymc_pmala.proposal import INTEGRATORS, State, leap_graph, transition_graph
 from pymc_pmala.structure import find_factorization
 
@@ -172,6 +179,7 @@ class Langevin(ArrayStepShared):
         self._dtype = raveled.x.dtype
         try:
             metric = self._build_metric(model, raveled, compile_kwargs)
+            self._has_floor = isinstance(metric, FlooredMetric)
             if callable(self.metric):
                 check_shape(metric.matrix(), self._dimension)
             start = DictToArrayBijection.map({v.name: point[v.name] for v in self.vars}).data
@@ -270,6 +278,9 @@ class Langevin(ArrayStepShared):
             self.divergences += diverging
             could_grow = step_size < 0.25 * INTEGRATORS[self.integrator].largest_step
             warning = self.diagnosis.observe(acceptance, accepted, could_grow)
+            if warning is None and self._has_floor and self.diagnosis.wants_metric:
+                floored = is_floored(*self._factorization.diagonals(state.factor))
+                warning = self.diagnosis.observe_metric(floored)
         if diverging and warning is None:
             warning = self._divergence(q0, proposed.x)
         stats = {

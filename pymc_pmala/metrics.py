@@ -9,6 +9,7 @@ The derivative of G enters the samplers only through two contractions with A = G
           \nabla \log |G| = \nabla_x \sum_r l_r^T G(x) l_r .
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
@@ -49,6 +50,7 @@ __all__ = [
     "SoftAbsMetric",
     "SumMetric",
     "build_metric",
+    "is_floored",
     "softabs_metric",
 ]
 
@@ -381,7 +383,7 @@ class FlooredMetric(Metric):
     def products(self, seeds: TensorVariable) -> TensorVariable:
         """Rows of G + δ diag(G_ii + 1), for seeds that single out every element."""
         products = self.metric.products(seeds)
-        delta = 4096 * np.finfo(products.dtype).eps
+        delta = _floor(products.dtype)
         diagonal = (seeds * products).sum(axis=0)
         return products + delta * seeds * (diagonal + 1.0)
 
@@ -392,6 +394,29 @@ class FlooredMetric(Metric):
     def log_det_gradient(self, rows: TensorVariable) -> TensorVariable | None:
         """The metric's own."""
         return self.metric.log_det_gradient(rows)
+
+
+def _floor(dtype: np.dtype | str) -> float:
+    return 4096 * float(np.finfo(dtype).eps)
+
+
+def is_floored(pivots: np.ndarray, diagonal: np.ndarray) -> bool:
+    r"""Whether a floored metric has a direction in which the floor is all there is.
+
+    The information on an element that the elements before it leave over is :math:`L_{ii}^2`.
+    If a direction v ending at i has none, it is the floor's,
+    :math:`\delta \sum_j (G_{jj} + 1) v_j^2 / v_i^2`: some d times
+    :math:`\delta G_{ii}` where v weighs its elements alike, and δ for an element alone.
+
+    Parameters
+    ----------
+    pivots, diagonal : ndarray
+        :math:`L_{ii}^2` and :math:`G_{ii}`, of `Factorization.diagonals`.
+    """
+    delta, eps = _floor(pivots.dtype), np.finfo(pivots.dtype).eps
+    # Single precision cannot tell a floored direction from strong correlation.
+    relative = min(4.0 * len(pivots) * delta, math.sqrt(eps))
+    return bool((pivots <= relative * diagonal + 2.0 * delta).any())
 
 
 def _by_differences(graphs: Sequence[TensorVariable]) -> bool:

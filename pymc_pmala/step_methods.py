@@ -16,7 +16,7 @@ from pymc_pmala.factorization import Factorization
 from pymc_pmala.geometry import metric_pieces
 from pymc_pmala.information import RaveledModel
 from pymc_pmala.langevin import Langevin, LangevinState
-from pymc_pmala.metrics import Metric, build_metric
+from pymc_pmala.metrics import FlooredMetric, Metric, build_metric
 from pymc_pmala.proposal import State
 
 __all__ = ["MALA", "MMALA", "PMALA", "SimplifiedMMALA"]
@@ -220,6 +220,7 @@ class MALA(Langevin):
         super()._compile(model, point, shared, compile_kwargs)
         if self._learned is None:
             return
+        self._has_floor = isinstance(self._learned, FlooredMetric)
         pieces = metric_pieces(self._learned, self._factorization)
         inputs = [piece.type() for piece in pieces]
         factor = self._factorization.factor(inputs)

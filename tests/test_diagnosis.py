@@ -4,12 +4,16 @@ import logging
 
 import numpy as np
 import pymc as pm
+import pytensor
 import pytensor.tensor as pt
 import pytest
 from pymc.stats.convergence import WarningType
 
-from pymc_pmala import PMALA
+from pymc_pmala import MALA, PMALA
+from pymc_pmala.banded import BandedArrow
+from pymc_pmala.compilation import INTERPRETED
 from pymc_pmala.diagnosis import Diagnosis
+from pymc_pmala.factorization import Arrow, Dense
 
 QUICK = {"mode": "FAST_COMPILE"}
 DRAWS = 600
@@ -47,10 +51,124 @@ def test_a_stuck_chain_is_said_once():
     assert warnings_of(sticky).count(WarningType.CONVERGENCE) == 1
 
 
+def floor_warnings_of(floored):
+    """How often the floor is told of, in a chain whose metric is so at each look."""
+    diagnosis, found = Diagnosis(0.5), []
+    looks = iter(floored)
+    for _ in range(10 * len(floored)):
+        diagnosis.observe(0.5, True, True)
+        if diagnosis.wants_metric:
+            found.append(diagnosis.observe_metric(next(looks, False)))
+    return sum(warning is not None for warning in found)
+
+
+def test_a_floor_at_work_is_said_once_and_only_in_more_than_one_draw_of_a_hundred():
+    rare = np.arange(600) % 150 == 149
+    assert floor_warnings_of(np.zeros(600, dtype=bool)) == 0
+    assert floor_warnings_of(rare) == 0
+    assert floor_warnings_of(np.arange(600) % 20 == 0) == 1
+    assert floor_warnings_of(np.ones(600, dtype=bool)) == 1
+
+
+def unidentified_sum():
+    with pm.Model() as model:
+        pm.Normal("y", pm.Flat("a") + pm.Flat("b"), 1.0, observed=np.linspace(-1.0, 1.0, 7))
+    return model
+
+
+def unidentified_groups():
+    """An intercept beside offsets of groups, all without priors."""
+    group = np.repeat(np.arange(12), 3)
+    with pm.Model() as model:
+        mean = pm.Flat("intercept") + pm.Flat("offset", shape=12)[group]
+        pm.Normal("y", mean, 1.0, observed=np.linspace(-1.0, 1.0, 36))
+    return model
+
+
+def unidentified_walk():
+    """The differences of a chain of latents: a banded metric."""
+    with pm.Model() as model:
+        walk = pm.Flat("walk", shape=30)
+        pm.Normal("y", walk[1:] - walk[:-1], 1.0, observed=np.linspace(-1.0, 1.0, 29))
+    return model
+
+
+def uninformed():
+    with pm.Model() as model:
+        pm.Normal("x")
+        pm.Normal("vague", sigma=1e8)
+    return model
+
+
+def correlated():
+    """Identified, if barely: correlations to eight digits, and scales far apart."""
+    x = np.linspace(0.0, 1.0, 20)
+    design = np.column_stack([x, x + 1e-4 * x**2])
+    with pm.Model() as model:
+        beta = pm.Normal("beta", 0.0, 1e4, shape=2)
+        pm.Normal("y", design @ beta, 1e-2, observed=x)
+        pm.Normal("wide", sigma=1e5)
+        pm.Normal("narrow", sigma=1e-5)
+    return model
+
+
+@pytest.mark.filterwarnings("ignore:.*Flat:UserWarning")
+@pytest.mark.parametrize(
+    ("build", "floored"),
+    [
+        (unidentified_sum, True),
+        (unidentified_groups, True),
+        (unidentified_walk, True),
+        (uninformed, True),
+        (correlated, False),
+    ],
+)
+@pytest.mark.parametrize("method", [PMALA, MALA])
+def test_an_unidentified_direction_is_told_and_a_correlated_one_is_not(
+    method, build, floored, caplog
+):
+    model = build()
+    step = method(model=model, compile_kwargs={"mode": INTERPRETED})
+    with caplog.at_level(logging.WARNING):
+        sample(model, step, draws=210, chains=1, cores=1)
+    messages = [r.getMessage() for r in caplog.records if "metric's floor" in r.getMessage()]
+    assert len(messages) == floored
+    assert all("explain_metric" in message for message in messages)
+
+
+NOTHING = np.array([], dtype=int)
+BLOCKS = np.kron(np.eye(2), np.ones((2, 2)))
+
+
+@pytest.mark.parametrize(
+    ("factorization", "pattern"),
+    [
+        (Dense(5), np.ones((5, 5))),
+        (Arrow([np.arange(4).reshape(2, 2)], np.array([4])), np.pad(BLOCKS, (0, 1))),
+        (Arrow([np.arange(4).reshape(2, 2)], NOTHING), BLOCKS),
+        (BandedArrow(np.arange(5), 2, NOTHING), np.tri(5, k=2) * np.tri(5, k=2).T),
+        (BandedArrow(np.arange(4), 1, np.array([4])), np.tri(5, k=1) * np.tri(5, k=1).T),
+    ],
+    ids=["dense", "arrow", "blocks", "band", "bordered band"],
+)
+def test_diagonals_are_those_of_the_factor_and_of_the_metric(factorization, pattern):
+    d = factorization.dimension
+    if len(getattr(factorization, "border", NOTHING)):
+        pattern[4] = pattern[:, 4] = 1.0
+    metric = (0.5 + np.random.default_rng(4).random((d, d))) * pattern
+    metric = metric + metric.T + 3.0 * d * np.diag(np.arange(1.0, d + 1.0))
+    pieces = factorization.pieces(pt.constant(factorization.seeds @ metric))
+    factor = pytensor.function([], factorization.factor(pieces), mode=INTERPRETED)()
+    pivots, diagonal = factorization.diagonals(factor)
+    np.testing.assert_allclose(pivots, np.linalg.cholesky(metric).diagonal() ** 2)
+    np.testing.assert_allclose(diagonal, metric.diagonal())
+
+
 def sample(model, step, **kwargs):
     quiet = {"progressbar": False, "compute_convergence_checks": False}
+    kwargs = {"draws": 150} | kwargs
     with model:
-        return pm.sample(draws=150, tune=10, step=step, random_seed=2, **quiet, **kwargs)
+        return pm.sample(tune=10, step=step, random_seed=2, **quiet, **kwargs)
 
 
 @pytest.fixture(scope="module")
