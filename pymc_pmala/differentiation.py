@@ -3,7 +3,7 @@
 Everything here takes and returns symbolic variables and never compiles.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from functools import partial
 from typing import Any
 
@@ -87,16 +87,18 @@ def _push(
     outputs: Sequence[Variable], known: Mapping[Variable, Variable | None], loops: Loops
 ) -> list[Variable | None]:
     tangents = dict(known)
-    for node in toposort(list(outputs), blockers=list(known)):
+    nodes = list(toposort(list(outputs), blockers=list(known)))
+    used = {*outputs, *[variable for node in nodes for variable in node.inputs]}
+    for node in nodes:
         inputs = [tangents.get(variable) for variable in node.inputs]
         if all(tangent is None for tangent in inputs):
             continue
-        tangents.update(zip(node.outputs, _push_node(node, inputs, loops), strict=True))
+        tangents.update(zip(node.outputs, _push_node(node, inputs, used, loops), strict=True))
     return [tangents.get(output) for output in outputs]
 
 
 def _push_node(
-    node: Apply, tangents: Sequence[Variable | None], loops: Loops
+    node: Apply, tangents: Sequence[Variable | None], used: Set[Variable], loops: Loops
 ) -> list[Variable | None]:
     """Forward derivative of one node: a rule of ours, the Op's own, else by its reverse."""
     op = node.op
@@ -109,7 +111,7 @@ def _push_node(
         try:
             values, derivatives = push_scan(node, tangents, partial(_push, loops={}))
         except NotImplementedError:
-            return _push_by_reverse(node, tangents)
+            return _push_by_reverse(node, tangents, used)
         loops |= zip(node.outputs, values, strict=True)
         return derivatives
     if (linear := _linear_inputs(node)) is not None:
@@ -127,7 +129,7 @@ def _push_node(
         return node_pushforward(node, filled)
     except (NotImplementedError, AttributeError, AssertionError, TypeError, ValueError):
         # What Ops raise that have no forward derivative, or a broken one.
-        return _push_by_reverse(node, tangents)
+        return _push_by_reverse(node, tangents, used)
 
 
 def _linear_inputs(node: Apply) -> Sequence[int] | None:
@@ -205,24 +207,30 @@ def _push_arithmetic(node: Apply, tangents: Sequence[Any]) -> Variable | None:
     return total if same else pt.second(output, total)
 
 
-def _push_by_reverse(node: Apply, tangents: Sequence[Variable | None]) -> list[Variable | None]:
-    """Forward derivative of an Op that only knows its reverse derivative."""
+def _push_by_reverse(
+    node: Apply, tangents: Sequence[Variable | None], used: Set[Variable]
+) -> list[Variable | None]:
+    """Forward derivative of an Op that only knows its reverse derivative.
+
+    Of the outputs that are used: the others may have none.
+    """
+    outputs = [output if output in used and _is_float(output) else None for output in node.outputs]
     wrt = [v for v, t in zip(node.inputs, tangents, strict=True) if t is not None]
     directions = [t for t in tangents if t is not None]
     try:
-        return _push_by_two_reverses(node.outputs, wrt, directions)
+        return _push_by_two_reverses(outputs, wrt, directions)
     except (NotImplementedError, MethodNotDefined, NullTypeGradError):
         # The reverse derivative is a closed book, too.
-        return _push_by_rows(node.outputs, wrt, directions)
+        return _push_by_rows(outputs, wrt, directions)
 
 
 def _push_by_rows(
-    outputs: Sequence[Variable], wrt: Sequence[Variable], directions: Sequence[Variable]
+    outputs: Sequence[Variable | None], wrt: Sequence[Variable], directions: Sequence[Variable]
 ) -> list[Variable | None]:
     """J t from the rows of J: one reverse pass for each element of the outputs."""
     pushed: list[Variable | None] = []
     for output in outputs:
-        if not _is_float(output):
+        if output is None:
             pushed.append(None)
             continue
         cotangent = output.type()
@@ -247,12 +255,12 @@ def _sum_present(terms: Sequence[Variable | None]) -> Variable | None:
 
 
 def _push_by_two_reverses(
-    outputs: Sequence[Variable], wrt: Sequence[Variable], directions: Sequence[Variable]
+    outputs: Sequence[Variable | None], wrt: Sequence[Variable], directions: Sequence[Variable]
 ) -> list[Variable | None]:
     """J t = d/du (Jᵀu)ᵀ t (Towns 2017)."""
     pushed: list[Variable | None] = []
     for output in outputs:
-        if not _is_float(output):
+        if output is None:
             pushed.append(None)
             continue
         cotangent = output.zeros_like()

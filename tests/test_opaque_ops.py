@@ -4,6 +4,7 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 import pytest
+from pymc.ode import DifferentialEquation
 from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 
@@ -136,3 +137,23 @@ def test_chains_move_on_models_with_opaque_ops(build, method):
 
 def test_differences_are_said_of_opaque_ops():
     assert "want of second derivatives" in explain_metric(with_mean(Decay())).structure
+
+
+@pytest.mark.filterwarnings("ignore:DifferentialEquation should implement:FutureWarning")
+def test_metric_of_a_differential_equation_of_pymc_is_that_of_its_solution():
+    times = np.linspace(0.5, 3.0, 6)
+    solve = DifferentialEquation(
+        func=lambda y, t, p: [-p[0] * y[0]], times=times, n_states=1, n_theta=1, t0=0
+    )
+    with pm.Model() as model:
+        rate = pm.HalfNormal("rate", 1.0)
+        start = pm.Normal("start", 2.0, 1.0)
+        mean = solve(y0=[start], theta=[rate])
+        pm.Normal("y", mean, 0.1, observed=2 * np.exp(-0.8 * times)[:, None])
+    rate, start = 0.7, 1.9
+    point = {"rate_log__": np.array(np.log(rate)), "start": np.array(start)}
+    decay = np.exp(-rate * times)
+    jacobian = np.array([-rate * start * times * decay, decay])
+    # Of the priors: 2 for the logarithm of a half-normal scale, 1 for the unit normal.
+    expected = jacobian @ jacobian.T / 0.01 + np.diag([2.0, 1.0])
+    np.testing.assert_allclose(local_geometry(point, model=model).metric, expected, rtol=1e-5)
