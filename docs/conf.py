@@ -25,6 +25,7 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_design",
     "distribution_table",
+    "notebook_pictures",
 ]
 
 # The inventories of other projects are fetched where there is a network and a reader to

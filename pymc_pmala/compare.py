@@ -420,27 +420,28 @@ def _recommend(figures: Sequence[SamplerFigures]) -> tuple[str | None, str]:
     if not sound:
         return None, "No sampler can be recommended: the draws of none can be relied on."
     best, *others = sound
+    chosen = best
     time_of_best = f"{ENOUGH} effective draws in {_figure(best.seconds_to_enough)} s"
-    defaults = [f for f in others if f.name in DEFAULTS]
-    if best.name not in DEFAULTS and defaults:
-        ratio = defaults[0].seconds_to_enough / best.seconds_to_enough
-        if ratio < CLEARLY:
-            return defaults[0].name, (
-                f"Stay with {defaults[0].name}: {best.name} is faster, with {time_of_best}, "
-                f"but only by {ratio - 1:.0%}."
-            )
     reason = f"Use {best.name}: it gives {time_of_best}, compiling and tuning included"
     if others:
         ratio = others[0].seconds_to_enough / best.seconds_to_enough
         reason += f"; {others[0].name}, the next best, takes {ratio:.2g} times as long"
-    reason += "."
+    defaults = [f for f in others if f.name in DEFAULTS]
+    if best.name not in DEFAULTS and defaults:
+        ratio = defaults[0].seconds_to_enough / best.seconds_to_enough
+        if ratio < CLEARLY:
+            chosen = defaults[0]
+            reason = (
+                f"Stay with {chosen.name}: {best.name} is faster, with {time_of_best}, "
+                f"but only by {ratio - 1:.0%}"
+            )
     long_run = max(sound, key=lambda f: f.ess_per_second)
-    if long_run.ess_per_second > CLEARLY * best.ess_per_second:
+    if long_run.ess_per_second > CLEARLY * chosen.ess_per_second:
         reason += (
-            f" For a long run use {long_run.name}, which has {_figure(long_run.ess_per_second)} "
-            f"effective draws a second, not {_figure(best.ess_per_second)}."
+            f". For a long run use {long_run.name}, which has {_figure(long_run.ess_per_second)} "
+            f"effective draws a second, not {_figure(chosen.ess_per_second)}"
         )
-    return best.name, reason
+    return chosen.name, reason + "."
 
 
 def _number(value: float, form: str) -> str:

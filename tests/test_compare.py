@@ -133,6 +133,12 @@ def test_the_best_for_long_runs_is_named():
     assert "For a long run use PMALA, which has 5000 effective draws a second" in reason
 
 
+def test_the_best_for_long_runs_is_named_beside_a_default():
+    best, reason = _recommend([figures("PMALA", 2.0, rate=5000.0), figures("NUTS", 2.2)])
+    assert best == "NUTS"
+    assert reason.endswith("which has 5000 effective draws a second, not 100.")
+
+
 def test_samplers_in_trouble_are_never_recommended():
     assert _recommend([figures("PMALA", 2.0, trouble="stuck")])[0] is None
 

@@ -13,7 +13,7 @@ from pytensor.compile.mode import get_mode
 import pymc_pmala
 
 DOCS = Path(__file__).parents[1] / "docs"
-PAGES = ["index.md", "quickstart.md", "extending.md", "compound_steps.md"]
+PAGES = ["index.md", "quickstart.md", "extending.md", "compound_steps.md", "loops.md"]
 
 
 @pytest.fixture
