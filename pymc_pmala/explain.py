@@ -26,6 +26,7 @@ from pymc_pmala.information import (
     ravel_model,
 )
 from pymc_pmala.metrics import (
+    DifferencedFisherMetric,
     FisherMetric,
     Metric,
     build_metric,
@@ -180,7 +181,11 @@ def _part(raveled: RaveledModel, factor: Factor) -> tuple[str, Metric]:
         forms = factor_information(factor)
     except NoInformation:
         return _FALLBACK, softabs_metric(raveled.x, factor.logp.sum())
-    return information_path(factor.op) or _FALLBACK, FisherMetric(raveled.x, forms)
+    # As in the sampler: batching a loop from outside is slow, and pytensor 2 then compiles the
+    # model's own loop, which cannot be differentiated afterwards.
+    looped = has_loop([c for form in forms for c in form.coordinates])
+    metric = DifferencedFisherMetric if looped else FisherMetric
+    return information_path(factor.op) or _FALLBACK, metric(raveled.x, forms)
 
 
 def _distribution(factor: Factor) -> str:

@@ -2,9 +2,11 @@
 
 import numpy as np
 import pymc as pm
+import pytensor
+import pytensor.tensor as pt
 import pytest
 
-from pymc_pmala import explain_metric, local_geometry
+from pymc_pmala import PMALA, explain_metric, local_geometry
 
 
 @pytest.fixture(scope="module")
@@ -58,3 +60,19 @@ def test_a_point_elsewhere_changes_the_shares(model, explanation):
     elsewhere = explain_metric(model, point={"tau_log__": np.array(-3.0)})
     shares = {f.name: f.share for f in elsewhere.factors}
     assert shares["theta"] > {f.name: f.share for f in explanation.factors}["theta"]
+
+
+def test_a_model_with_a_loop_can_be_sampled_after_it_is_explained():
+    with pm.Model() as model:
+        rate = pm.HalfNormal("rate")
+        path = pytensor.scan(
+            lambda size, rate: size + rate * size * (1 - size),
+            outputs_info=[pt.constant(0.1, dtype="float64")],
+            non_sequences=[rate],
+            n_steps=4,
+            return_updates=False,
+        )
+        pm.Normal("y", path, 0.1, observed=[0.2, 0.3, 0.5, 0.6])
+    shares = explain_metric(model).factors
+    assert sum(f.share for f in shares) == pytest.approx(1.0)
+    PMALA(model=model, compile_kwargs={"mode": "FAST_COMPILE"}).step(model.initial_point())
