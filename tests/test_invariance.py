@@ -229,8 +229,8 @@ def test_detailed_balance_catches(fault, monkeypatch):
     monkeypatch.setattr(*FAULTS[fault])
     model = mean_and_scale()
     step = PMALA(metric=bent_metric, model=model, **MODE)
-    # The smallest, a jitter of 1e-8, is ten thousand times what is allowed.
-    assert imbalance(step, model, GRIDS[mean_and_scale]) > 1e-8
+    # The smallest, a jitter of 1e-8, is far more than a hundred times what is allowed.
+    assert imbalance(step, model, GRIDS[mean_and_scale]) > 1e-10
 
 
 # ---- Parameters and data together -----------------------------------------------------------
