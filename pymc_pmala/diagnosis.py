@@ -88,29 +88,23 @@ class Diagnosis(WithSamplingState):
         # Once is chance, where draws are few.
         if self.draws < _ENOUGH or self.floored <= max(1.0, _FLOORED * self.looks):
             return None
-        self.told = [*self.told, "floor"]
-        return SamplerWarning(
+        return self._tell_once(
+            "floor",
             WarningType.BAD_PARAMS,
             f"Neither data nor priors say anything about some direction in "
             f"{self.floored / self.looks:.0%} of the draws: the metric's floor alone holds it "
             "there, and steps along it are enormous. Two parameters may enter the model only "
             "through their sum, or a prior may be flat or nearly so. Give the parameters proper "
             "priors, or remove one; `pymc_pmala.explain_metric` shows what informs each.",
-            "warn",
-            step=self.draws,
         )
 
     def _stuck(self) -> SamplerWarning | None:
-        if "stuck" in self.told:
-            return None
-        self.told = [*self.told, "stuck"]
-        return SamplerWarning(
+        return self._tell_once(
+            "stuck",
             WarningType.CONVERGENCE,
             f"A chain is stuck: {_STUCK} proposals in a row were rejected at one point, up to "
             f"draw {self.draws}. The posterior's tails are heavier there than the proposal's. "
             "Set a higher target_accept, 0.8 for instance, reparameterize, or use NUTS.",
-            "warn",
-            step=self.draws,
         )
 
     def _judge(self, rate: float, target: float, could_grow: bool) -> SamplerWarning | None:
@@ -128,7 +122,13 @@ class Diagnosis(WithSamplingState):
             )
         else:
             return None
-        return SamplerWarning(WarningType.BAD_ACCEPTANCE, message, "warn", step=self.draws)
+        return self._tell_once("acceptance", WarningType.BAD_ACCEPTANCE, message)
+
+    def _tell_once(self, what: str, kind: WarningType, message: str) -> SamplerWarning | None:
+        if what in self.told:
+            return None
+        self.told = [*self.told, what]
+        return SamplerWarning(kind, message, "warn", step=self.draws)
 
 
 def divergence(tuning: bool, source: Point | None, destination: Point | None) -> SamplerWarning:

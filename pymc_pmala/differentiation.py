@@ -43,6 +43,7 @@ __all__ = [
     "has_opaque_op",
     "in_loops",
     "pushforward",
+    "sum_present",
     "value_and_gradient",
 ]
 
@@ -214,66 +215,56 @@ def _push_by_reverse(
 
     Of the outputs that are used: the others may have none.
     """
-    outputs = [output if output in used and _is_float(output) else None for output in node.outputs]
     wrt = [v for v, t in zip(node.inputs, tangents, strict=True) if t is not None]
     directions = [t for t in tangents if t is not None]
+    outputs = [output if output in used and _is_float(output) else None for output in node.outputs]
     try:
-        return _push_by_two_reverses(outputs, wrt, directions)
+        return [o if o is None else _push_by_two_reverses(o, wrt, directions) for o in outputs]
     except (NotImplementedError, MethodNotDefined, NullTypeGradError):
         # The reverse derivative is a closed book, too.
-        return _push_by_rows(outputs, wrt, directions)
-
-
-def _push_by_rows(
-    outputs: Sequence[Variable | None], wrt: Sequence[Variable], directions: Sequence[Variable]
-) -> list[Variable | None]:
-    """J t from the rows of J: one reverse pass for each element of the outputs."""
-    pushed: list[Variable | None] = []
-    for output in outputs:
-        if output is None:
-            pushed.append(None)
-            continue
-        cotangent = output.type()
-        rows = pullback([output], wrt, [cotangent])
-        terms = [
-            None if row is None else (row * direction).sum()
-            for row, direction in zip(rows, directions, strict=True)
-        ]
-        slope = _sum_present(terms)
-        if slope is None:
-            pushed.append(None)
-            continue
-        basis = pt.eye(output.size, dtype=output.dtype).reshape((output.size, *output.shape))
-        [slopes] = batch([slope], {cotangent: pt.specify_shape(basis, (None, *output.type.shape))})
-        pushed.append(slopes.reshape(output.shape, ndim=output.ndim))
-    return pushed
-
-
-def _sum_present(terms: Sequence[Variable | None]) -> Variable | None:
-    present = [term for term in terms if term is not None]
-    return sum(present[1:], present[0]) if present else None
+        return [o if o is None else _push_by_rows(o, wrt, directions) for o in outputs]
 
 
 def _push_by_two_reverses(
-    outputs: Sequence[Variable | None], wrt: Sequence[Variable], directions: Sequence[Variable]
-) -> list[Variable | None]:
+    output: Variable, wrt: Sequence[Variable], directions: Sequence[Variable]
+) -> Variable | None:
     """J t = d/du (Jᵀu)ᵀ t (Towns 2017)."""
-    pushed: list[Variable | None] = []
-    for output in outputs:
-        if output is None:
-            pushed.append(None)
-            continue
-        cotangent = output.zeros_like()
-        reverse = pullback([output], wrt, [cotangent])
-        # One at a time: pytensor takes the cotangent of one output for all there is, even
-        # where another output is computed from it.
-        terms = [
+    cotangent = output.zeros_like()
+    reverse = pullback([output], wrt, [cotangent])
+    # One at a time: pytensor takes the cotangent of one output for all there is, even
+    # where another output is computed from it.
+    return sum_present(
+        [
             pullback([r], [cotangent], [d])[0]
             for r, d in zip(reverse, directions, strict=True)
             if r is not None and not isinstance(r.type, NullType)
         ]
-        pushed.append(_sum_present(terms))
-    return pushed
+    )
+
+
+def _push_by_rows(
+    output: Variable, wrt: Sequence[Variable], directions: Sequence[Variable]
+) -> Variable | None:
+    """J t from the rows of J: one reverse pass for each element of the output."""
+    cotangent = output.type()
+    rows = pullback([output], wrt, [cotangent])
+    slope = sum_present(
+        [
+            None if row is None else (row * direction).sum()
+            for row, direction in zip(rows, directions, strict=True)
+        ]
+    )
+    if slope is None:
+        return None
+    basis = pt.eye(output.size, dtype=output.dtype).reshape((output.size, *output.shape))
+    [slopes] = batch([slope], {cotangent: pt.specify_shape(basis, (None, *output.type.shape))})
+    return slopes.reshape(output.shape, ndim=output.ndim)
+
+
+def sum_present(terms: Sequence[Variable | None]) -> Variable | None:
+    """The sum of what is not None; None if nothing is left."""
+    present = [term for term in terms if term is not None]
+    return sum(present[1:], present[0]) if present else None
 
 
 def gradient(

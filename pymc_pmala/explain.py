@@ -26,10 +26,10 @@ from pymc_pmala.information import (
     ravel_model,
 )
 from pymc_pmala.metrics import (
-    DifferencedFisherMetric,
-    FisherMetric,
     Metric,
+    SumMetric,
     build_metric,
+    information_terms,
     softabs_metric,
 )
 from pymc_pmala.structure import find_factorization
@@ -183,9 +183,8 @@ def _part(raveled: RaveledModel, factor: Factor) -> tuple[str, Metric]:
         return _FALLBACK, softabs_metric(raveled.x, factor.logp.sum())
     # As in the sampler: batching a loop from outside is slow, and pytensor 2 then compiles the
     # model's own loop, which cannot be differentiated afterwards.
-    looped = has_loop([c for form in forms for c in form.coordinates])
-    metric = DifferencedFisherMetric if looped else FisherMetric
-    return information_path(factor.op) or _FALLBACK, metric(raveled.x, forms)
+    metric = SumMetric(information_terms(raveled.x, forms))
+    return information_path(factor.op) or _FALLBACK, metric
 
 
 def _distribution(factor: Factor) -> str:

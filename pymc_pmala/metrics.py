@@ -28,6 +28,7 @@ from pymc_pmala.differentiation import (
     has_opaque_op,
     in_loops,
     pushforward,
+    sum_present,
 )
 from pymc_pmala.information import (
     Factor,
@@ -50,6 +51,7 @@ __all__ = [
     "SoftAbsMetric",
     "SumMetric",
     "build_metric",
+    "information_terms",
     "is_floored",
     "softabs_metric",
 ]
@@ -314,9 +316,7 @@ class SoftAbsMetric(Metric):
         self.mixed = None if _is_zero(mixed, second) else mixed
         basis = pt.constant(np.eye(x.type.shape[0], dtype=x.dtype)[elements_used(logp, x)])
         [rows] = batch([self.product], {first: basis})
-        hessian = rows @ basis.T
-        self.eigenvalues, vectors = pt.linalg.eigh(-0.5 * (hessian + hessian.T))
-        self.vectors = basis.T @ vectors
+        self.eigenvalues, self.vectors = _spectrum(rows, basis)
 
     def products(self, seeds: TensorVariable) -> TensorVariable:
         """Rows Q f(Λ) Qᵀ u."""
@@ -361,11 +361,11 @@ class SumMetric(Metric):
 
     def divergence(self, rows: TensorVariable) -> TensorVariable | None:
         """Sum of the terms' contractions."""
-        return _sum_present([term.divergence(rows) for term in self.terms])
+        return sum_present([term.divergence(rows) for term in self.terms])
 
     def log_det_gradient(self, rows: TensorVariable) -> TensorVariable | None:
         """Sum of the terms' gradients."""
-        return _sum_present([term.log_det_gradient(rows) for term in self.terms])
+        return sum_present([term.log_det_gradient(rows) for term in self.terms])
 
 
 class FlooredMetric(Metric):
@@ -437,9 +437,11 @@ def _is_zero(derivative: TensorVariable | None, direction: TensorVariable) -> bo
     return derivative is None or direction not in graph_inputs([derivative])
 
 
-def _sum_present(parts: Sequence[TensorVariable | None]) -> TensorVariable | None:
-    present = [part for part in parts if part is not None]
-    return sum(present[1:], present[0]) if present else None
+def _spectrum(rows: TensorVariable, basis: TensorVariable) -> tuple[TensorVariable, TensorVariable]:
+    """Eigenvalues and eigenvectors of −∇²log p, from its rows along a basis of elements."""
+    hessian = rows @ basis.T
+    eigenvalues, vectors = pt.linalg.eigh(-0.5 * (hessian + hessian.T))
+    return eigenvalues, basis.T @ vectors
 
 
 def _identity(x: TensorVariable) -> TensorVariable:
@@ -490,9 +492,7 @@ def softabs_metric(x: TensorVariable, logp: TensorVariable) -> Metric:
     step = _difference_step([logp], x)
     [slopes] = batch([gradient(logp, x)], {x: _neighbours(x, basis, step)})
     rows = (slopes[: len(used)] - slopes[len(used) :]) / (2.0 * step)
-    hessian = rows @ basis.T
-    eigenvalues, vectors = pt.linalg.eigh(-0.5 * (hessian + hessian.T))
-    vectors = basis.T @ vectors
+    eigenvalues, vectors = _spectrum(rows, basis)
     matrix = (vectors * softabs(eigenvalues, SOFTABS_FLOOR)) @ vectors.T
     return DifferencedExpressionMetric(x, matrix)
 
@@ -506,12 +506,18 @@ def fisher_metric(raveled: RaveledModel) -> Metric:
             forms += factor_information(factor)
         except NoInformation:
             without_rule.append(factor)
-    differenced = [form for form in forms if _by_differences(form.coordinates)]
-    plain = [form for form in forms if not _by_differences(form.coordinates)]
-    terms: list[Metric] = [FisherMetric(raveled.x, plain)]
-    if differenced:
-        terms.append(DifferencedFisherMetric(raveled.x, differenced))
+    terms = information_terms(raveled.x, forms)
     if without_rule:
         logp = pt.add(*[factor.logp.sum() for factor in without_rule])
         terms.append(softabs_metric(raveled.x, logp))
     return FlooredMetric(SumMetric(terms))
+
+
+def information_terms(x: TensorVariable, forms: Sequence[QuadraticForm]) -> list[Metric]:
+    """The metrics whose sum is that of the forms, each differentiated as its graph allows."""
+    differenced = [form for form in forms if _by_differences(form.coordinates)]
+    plain = [form for form in forms if not _by_differences(form.coordinates)]
+    terms: list[Metric] = [FisherMetric(x, plain)]
+    if differenced:
+        terms.append(DifferencedFisherMetric(x, differenced))
+    return terms

@@ -9,7 +9,14 @@ import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 
-__all__ = ["PhaseClock", "TimedRun", "start_compilers", "timed_nutpie", "timed_sample"]
+__all__ = [
+    "PhaseClock",
+    "TimedRun",
+    "sampling_share",
+    "start_compilers",
+    "timed_nutpie",
+    "timed_sample",
+]
 
 Clock = Callable[[], float]
 """A function that tells the time in seconds."""
@@ -135,16 +142,24 @@ def timed_nutpie(
             compiled, seed=seed, cores=1, progress_bar=False, **(options | {"draws": draws})
         )
         total = now() - start
-        # Draws come with their number of gradients, which is what the time goes into.
-        tuned = float(idata.warmup_sample_stats["n_steps"].sum())
-        share = tuned / (tuned + float(idata.sample_stats["n_steps"].sum()))
-        return TimedRun(idata, setup, share * total, (1 - share) * total)
+        share = sampling_share(idata)
+        return TimedRun(idata, setup, (1 - share) * total, share * total)
 
     if "draws" in options:
         return run(options["draws"])
     pilot = run(PILOT)
     per_draw = pilot.sampling / (PILOT * options["chains"])
     return run(int(np.clip((seconds or 0.0) / per_draw, PILOT, MANY)))
+
+
+def sampling_share(idata: Any) -> float:
+    """Share of a run of nutpie's that went into the recorded draws.
+
+    Draws come with their number of gradients, which is what the time goes into.
+    """
+    tuned = float(idata.warmup_sample_stats["n_steps"].sum())
+    kept = float(idata.sample_stats["n_steps"].sum())
+    return kept / (tuned + kept)
 
 
 def start_compilers() -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import pymc as pm
 
 from examples.paper.effective_size import effective_size
+from pymc_pmala.timing import sampling_share
 
 __all__ = ["NUTPIE", "NUTS", "Case", "Results", "Settings", "run"]
 
@@ -195,14 +196,11 @@ def _nutpie(case: Case, model: pm.Model, method: str, seeds: list[int]):
             store_unconstrained=False,
         )
         seconds = time.process_time() - start
-        # Draws come with their number of gradients, which is what the time goes into.
-        kept = float(idata.sample_stats["n_steps"].sum())
-        share = kept / (kept + float(idata.warmup_sample_stats["n_steps"].sum()))
         stats = {
             "acceptance": [float(idata.sample_stats["mean_tree_accept"].mean())],
             "step_size": [float(idata.sample_stats["step_size"].mean())],
         }
-        yield _chain(idata, 0), share * seconds, stats
+        yield _chain(idata, 0), sampling_share(idata) * seconds, stats
 
 
 def _chain(idata, chain: int) -> dict[str, np.ndarray]:
