@@ -57,7 +57,7 @@ def dimension_table(dimensions: list[int]) -> list[dict]:
     cases.append(("50 groups of 4", 200, independent_groups()))
     rows = []
     for kind, dimension, model in cases:
-        step = PMALA(model=model)
+        step = PMALA(model=model, thin=1)
         calls = {"gradient": gradient_call(model), "transition": transition_call(step, model)}
         seconds = interleaved(calls)
         rows.append(

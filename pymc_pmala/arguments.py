@@ -20,7 +20,7 @@ __all__ = [
 
 
 def check_options(
-    integrator: str, step_size: float | None, target_accept: float | None, thin: int
+    integrator: str, step_size: float | None, target_accept: float | None, thin: int | None
 ) -> None:
     """Refuse what no chain could run with."""
     if integrator not in INTEGRATORS:
@@ -35,8 +35,11 @@ def check_options(
             f"target_accept must lie between 0 and 1, but is {target_accept}. Leave it out "
             "to aim at the rate that suits the integrator and the dimension."
         )
-    if not isinstance(thin, int | np.integer) or thin < 1:
-        raise ValueError(f"thin must be a positive integer, but is {thin!r}.")
+    if thin is not None and (not isinstance(thin, int | np.integer) or thin < 1):
+        raise ValueError(
+            f"thin must be a positive integer, but is {thin!r}. Leave it out to have it found "
+            "in tuning."
+        )
 
 
 def complete_point(

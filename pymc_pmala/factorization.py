@@ -18,7 +18,7 @@ import numpy as np
 import pytensor.tensor as pt
 from pytensor.tensor.variable import TensorVariable
 
-__all__ = ["Arrow", "Dense", "Factorization", "solve_lower"]
+__all__ = ["Arrow", "Averaged", "Dense", "Factorization", "solve_lower"]
 
 
 class Factorization(ABC):
@@ -135,6 +135,40 @@ class Dense(Factorization):
         """The rows of L⁻¹."""
         identity = pt.constant(np.eye(self.dimension, dtype=factor[0].dtype))
         return solve_lower(factor[0], identity, b_ndim=2)
+
+
+class Averaged(Dense):
+    r"""The metric of many points at once: one mean of G to drift by, another to draw noise by.
+
+    Proposals x + a (mean G)⁻¹ f + s z with z of covariance mean(G⁻¹). The first is Newton's
+    step for the average curvature. The second is never the smaller, in any direction, and
+    far larger where the posterior has a long tail in which G vanishes: with the noise of the
+    first, chains stick there.
+
+    The factor is L of (mean(G⁻¹))⁻¹ = LLᵀ, and the matrix Lᵀ(mean G)⁻¹, which takes a force
+    to the whitened drift.
+    """
+
+    def pieces(self, products: TensorVariable) -> list[TensorVariable]:
+        """G and G⁻¹, to be averaged."""
+        rows = self.rows(super().factor([products]))
+        return [products, rows.T @ rows]
+
+    def factor(self, pieces: Sequence[TensorVariable]) -> list[TensorVariable]:
+        """Of the two means."""
+        mean, mean_inverse = pieces
+        rows = self.rows(super().factor([mean_inverse]))
+        [lower] = super().factor([rows.T @ rows])
+        rows = self.rows(super().factor([mean]))
+        return [lower, lower.T @ rows.T @ rows]
+
+    def identity(self) -> list[np.ndarray]:
+        """I and I."""
+        return [np.eye(self.dimension), np.eye(self.dimension)]
+
+    def solve(self, factor: Sequence[TensorVariable], vector: TensorVariable) -> TensorVariable:
+        """Lᵀ(mean G)⁻¹ v."""
+        return factor[1] @ vector
 
 
 class Arrow(Factorization):

@@ -25,7 +25,13 @@ from pytensor.graph.utils import MethodNotDefined
 from rich.progress import TextColumn
 from rich.table import Column
 
-from pymc_pmala.adaptation import StepSizeAdaptation, StepSizeState, target_acceptance
+from pymc_pmala.adaptation import (
+    Mixing,
+    MixingState,
+    StepSizeAdaptation,
+    StepSizeState,
+    target_acceptance,
+)
 from pymc_pmala.arguments import (
     check_options,
     check_shape,
@@ -59,7 +65,9 @@ class LangevinState(StepMethodState):
     tune: bool
     started: bool
     divergences: int
+    transitions: int
     step_size_adaptation: StepSizeState
+    mixing: MixingState
     diagnosis: DiagnosisState
 
 
@@ -105,6 +113,7 @@ class Langevin(ArrayStepShared):
         "diverging": (bool, []),
         # NUTS has `int` here and HamiltonianMC `np.int64`; this equals both.
         "divergences": (np.dtype(np.int64), []),
+        "n_steps": (np.float64, []),
         "step_size": (np.float64, []),
         "step_size_bar": (np.float64, []),
         "log_det_metric": (np.float64, []),
@@ -138,7 +147,7 @@ class Langevin(ArrayStepShared):
         step_size: float | None = None,
         target_accept: float | None = None,
         adapt_step_size: bool = True,
-        thin: int = 1,
+        thin: int | None = None,
         model: pm.Model | None = None,
         initial_point: dict[str, np.ndarray] | None = None,
         compile_kwargs: dict[str, Any] | None = None,
@@ -156,7 +165,8 @@ class Langevin(ArrayStepShared):
         self.integrator = integrator
         self.step_size = step_size
         self.adapt_step_size = adapt_step_size
-        self.thin = thin
+        # The paper's chain has a draw for each transition.
+        self.thin = 1 if thin is None and integrator == "euler" else thin
         self._compile(model, point, shared, compile_kwargs or {})
         largest = INTEGRATORS[integrator].largest_step
         self.step_size_adaptation = StepSizeAdaptation(
@@ -209,7 +219,7 @@ class Langevin(ArrayStepShared):
         inputs, outputs = transition_graph(geometry)
         self._transition = compile_graph(inputs, outputs, model, **compile_kwargs)
         self._leap: Any = None
-        if self.thin > 1:
+        if self.thin is not None and self.thin > 1:
             self._leap = compile_graph(*leap_graph(geometry), model, **compile_kwargs)
         own = set(shared.values())
         self._data = [
@@ -256,9 +266,8 @@ class Langevin(ArrayStepShared):
         if not self.started:
             self._find_first_step(state)
         step_size = self._current_step_size()
-        if self._leap is not None and not self.tune:
-            state, log_det = self._leap_from(state, self._log_det, step_size)
-            self._keep(state, log_det)
+        if not self.tune:
+            state = self._advance(state, step_size)
         proposed, log_det, log_acceptance = self._propose(state, step_size)
         if math.isfinite(log_acceptance):
             diverging = False
@@ -268,11 +277,13 @@ class Langevin(ArrayStepShared):
             diverging = not log_acceptance == proposed.logp == -math.inf
             acceptance = 0.0
         accepted = self.rng.random() < acceptance
+        before = state.x
         if accepted:
             state = proposed
             self._keep(proposed, log_det)
         warning = None
         if self.tune:
+            self.mixing.update(before, state.x)
             self._learn(acceptance)
         else:
             self.divergences += diverging
@@ -288,6 +299,7 @@ class Langevin(ArrayStepShared):
             "accepted": float(accepted),
             "diverging": diverging,
             "divergences": self.divergences,
+            "n_steps": 1.0 if self.tune else float(self.transitions),
             "step_size": step_size,
             "step_size_bar": self.step_size_adaptation.averaged,
             "log_det_metric": self._log_det,
@@ -315,11 +327,24 @@ class Langevin(ArrayStepShared):
         noise = self.rng.standard_normal(self._dimension, self._dtype)
         return self._call(state, noise, self._scales(step_size))
 
+    def _advance(self, state: State, step_size: float) -> State:
+        """The state after all transitions of a draw but the last."""
+        if self._leap is not None:
+            state, log_det = self._leap_from(state, self._log_det, step_size)
+            self._keep(state, log_det)
+            return state
+        for _ in range(self.transitions - 1):
+            proposed, log_det, log_acceptance = self._propose(state, step_size)
+            if math.log1p(-self.rng.random()) < log_acceptance:
+                state = proposed
+                self._keep(proposed, log_det)
+        return state
+
     def _leap_from(self, state: State, log_det: float, step_size: float) -> tuple[State, float]:
         """The state, and its log |G|, after all transitions of a draw but the last."""
         x, logp, force, factor = state
-        noises = self.rng.standard_normal((self.thin - 1, self._dimension), self._dtype)
-        log_uniforms = np.log1p(-self.rng.random(self.thin - 1, self._dtype))
+        noises = self.rng.standard_normal((self.transitions - 1, self._dimension), self._dtype)
+        log_uniforms = np.log1p(-self.rng.random(self.transitions - 1, self._dtype))
         log_det, x, logp, force, *new_factor = self._leap(
             noises,
             log_uniforms,
@@ -423,9 +448,17 @@ class Langevin(ArrayStepShared):
         self.tune = True
         self.started = False
         self.divergences = 0
+        self.transitions = self.thin or 1
+        self.mixing = Mixing(self._dimension)
         self.step_size_adaptation.restart(self.step_size or 1.0)
         self.diagnosis.restart()
         self._forget_point()
+
+    def stop_tuning(self) -> None:
+        """Freeze what tuning has learned."""
+        super().stop_tuning()
+        if self.thin is None:
+            self.transitions = self.mixing.transitions
 
     def _forget_point(self) -> None:
         self._state, self._log_det = None, math.nan

@@ -12,7 +12,7 @@ from pytensor.graph.basic import Variable
 
 from pymc_pmala.adaptation import MetricAverage, MetricAverageState
 from pymc_pmala.compilation import compile_graph
-from pymc_pmala.factorization import Factorization
+from pymc_pmala.factorization import Averaged, Dense, Factorization
 from pymc_pmala.geometry import metric_pieces
 from pymc_pmala.information import RaveledModel
 from pymc_pmala.langevin import Langevin, LangevinState
@@ -57,10 +57,12 @@ class PMALA(Langevin):
         given.
     adapt_step_size : bool, default True
         Whether to tune the step size.
-    thin : int, default 1
-        Transitions for each recorded draw after tuning, all but the last in one compiled
-        loop: nearly independent draws where a transition is cheaper than PyMC's own work
-        for a draw. Statistics are those of the last transition.
+    thin : int, optional
+        Transitions for each recorded draw after tuning; statistics are those of the last.
+        If not given, tuning finds how many make draws nearly independent, 8 at most: it
+        costs a chain that mixes slowly nothing, and saves PyMC's own work for a draw. With
+        ``"euler"``, the paper's proposal to the letter, it is 1. If given, all but the last
+        run in one compiled loop, which takes its time to compile.
     model : pm.Model, optional
         Taken from the ``with`` context by default.
     initial_point : dict, optional
@@ -153,7 +155,9 @@ class MALA(Langevin):
         As for `PMALA`.
     metric : {"adapt", "identity"} or array, default "adapt"
         :math:`G = A^{-1}`. ``"adapt"`` averages the model's Fisher information over the
-        tuning draws and freezes it when tuning ends.
+        tuning draws and freezes it when tuning ends. With the exponential integrator, and
+        unless the metric has blocks or a band, noise is drawn with the average of
+        :math:`G^{-1}` for its covariance, which keeps chains from sticking in long tails.
     integrator, step_size, target_accept, adapt_step_size, thin
         As for `PMALA`.
     model, initial_point, compile_kwargs, rng, blocked
@@ -180,7 +184,7 @@ class MALA(Langevin):
         step_size: float | None = None,
         target_accept: float | None = None,
         adapt_step_size: bool = True,
-        thin: int = 1,
+        thin: int | None = None,
         model: pm.Model | None = None,
         initial_point: dict[str, np.ndarray] | None = None,
         compile_kwargs: dict[str, Any] | None = None,
@@ -240,7 +244,10 @@ class MALA(Langevin):
         return build_metric("identity", model, raveled)
 
     def _find_factorization(self, metric: Metric, start: np.ndarray) -> Factorization:
-        return super()._find_factorization(self._learned or metric, start)
+        found = super()._find_factorization(self._learned or metric, start)
+        # Euler's proposal is the textbook's, with one matrix.
+        separate = self._adapts and self.integrator == "exponential" and isinstance(found, Dense)
+        return Averaged(found.dimension) if separate else found
 
     def _constant_factor(self, metric: Metric) -> tuple[np.ndarray, ...]:
         if not self._adapts:

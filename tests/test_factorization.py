@@ -7,7 +7,7 @@ import pytest
 
 from pymc_pmala.banded import BandedArrow, BandedLoop
 from pymc_pmala.compilation import INTERPRETED
-from pymc_pmala.factorization import Arrow, Dense
+from pymc_pmala.factorization import Arrow, Averaged, Dense
 
 rng = np.random.default_rng(7)
 
@@ -59,6 +59,7 @@ def random_metric(factorization):
 
 CASES = {
     "dense": Dense(5),
+    "averaged": Averaged(5),
     "diagonal": arrow(6, 1, 0),
     "independent blocks": arrow(4, 3, 0),
     "blocks and border": arrow(5, 2, 3),
@@ -161,3 +162,26 @@ def test_a_band_that_is_not_positive_definite_gives_nan():
     )
     [lower, *_] = factorization.factor(factorization.pieces(products))
     assert np.isnan(lower.eval(mode=INTERPRETED)).any()
+
+
+def test_an_average_drifts_by_one_mean_and_draws_noise_by_the_other():
+    """x + a (mean G)⁻¹ f, with noise of covariance mean(G⁻¹)."""
+    averaged, metrics = Averaged(4), [random_metric(Dense(4)) * scale for scale in (1.0, 30.0)]
+    g, v = pt.matrix("g", shape=(4, 4)), pt.vector("v", shape=(4,))
+    pieces = averaged.pieces(g)
+    means = [piece.type() for piece in pieces]
+    factor = averaged.factor(means)
+    outputs = [
+        averaged.solve_transposed(factor, averaged.solve(factor, v)),
+        averaged.solve_transposed(factor, v),
+        averaged.multiply_transposed(factor, v),
+    ]
+    at_a_point = pytensor.function([g], pieces, mode=INTERPRETED)
+    of_means = pytensor.function([*means, v], outputs, mode=INTERPRETED)
+    mean = [sum(parts) / 2 for parts in zip(*map(at_a_point, metrics), strict=True)]
+    vector = rng.normal(size=4)
+    drift, noise, whitened = of_means(*mean, vector)
+    np.testing.assert_allclose(drift, np.linalg.solve(sum(metrics) / 2, vector))
+    covariance = sum(map(np.linalg.inv, metrics)) / 2
+    np.testing.assert_allclose(noise @ np.linalg.solve(covariance, noise), vector @ vector)
+    np.testing.assert_allclose(whitened @ whitened, vector @ np.linalg.solve(covariance, vector))

@@ -98,7 +98,7 @@ def _mala(model: pm.Model):
 
 
 def _exponential(model: pm.Model):
-    return model, PMALA(model=model)
+    return model, PMALA(model=model, thin=1)
 
 
 def tables(settings: Settings, results: dict[str, Results]) -> Iterator[Table]:

@@ -41,8 +41,8 @@ PAPER: dict[str, Steps] = {
 }
 BESIDE: dict[str, Steps] = {
     "MALA": lambda name, model: MALA(model=model, integrator="euler", metric="identity"),
-    "PMALA exponential": lambda name, model: PMALA(model=model),
-    "MALA exponential": lambda name, model: MALA(model=model),
+    "PMALA exponential": lambda name, model: PMALA(model=model, thin=1),
+    "MALA exponential": lambda name, model: MALA(model=model, thin=1),
     NUTS: lambda name, model: NUTS,
     NUTPIE: lambda name, model: NUTPIE,
 }

@@ -71,7 +71,7 @@ def compound(data: str | None, cls: type, length: int):
 def jointly(data: str | None, length: int):
     """Latents and parameters in one transition: a band with a border of three."""
     model = models.stochastic_volatility(load_volatility(data)[:length])
-    return model, PMALA(model=model)
+    return model, PMALA(model=model, thin=1)
 
 
 def cases(settings: Settings) -> Iterator[Case]:

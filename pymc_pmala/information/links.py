@@ -110,10 +110,8 @@ def log_odds(probability: TensorVariable) -> TensorVariable:
 
 def log_odds_weight(log_odds: TensorVariable) -> TensorVariable:
     """p(1 − p) from the logit of p: the information of one Bernoulli trial about it."""
-    # One power of one function: its derivative is a product, which pytensor takes out of the
-    # sum over directions. Beyond the switch the weight has underflowed long since.
-    half = 0.5 * log_odds
-    return 0.25 * pt.cosh(pt.switch(pt.abs(half) < 350.0, half, 350.0)) ** -2.0
+    # Not σ(1 − σ), which is rounded to nothing at 37. The likelihood has the first, mostly.
+    return pt.sigmoid(log_odds) * pt.sigmoid(-log_odds)
 
 
 _TRANSPARENT = ("structure", "check", "Second", "Join", "MakeVector")

@@ -1,0 +1,108 @@
+"""What a chain learns in tuning: how it mixes, and which noise does not strand it in a tail."""
+
+import numpy as np
+import pymc as pm
+import pytest
+
+from pymc_pmala import MALA, MMALA, PMALA, SimplifiedMMALA
+from pymc_pmala.adaptation import Mixing
+from pymc_pmala.compilation import INTERPRETED
+from pymc_pmala.factorization import Dense
+
+MODE = {"compile_kwargs": {"mode": INTERPRETED}}
+QUIET = {"progressbar": False, "compute_convergence_checks": False}
+
+
+def autoregression(correlations, count, start=0.0, seed=0):
+    """Pairs of neighbours in stationary chains of unit variance, one for each correlation."""
+    rng = np.random.default_rng(seed)
+    correlations = np.asarray(correlations)
+    noise = np.sqrt(1 - correlations**2)
+    x = np.full(len(correlations), start)
+    for _ in range(count):
+        before, x = x, correlations * x + noise * rng.normal(size=len(x))
+        yield before, x
+
+
+@pytest.mark.parametrize(
+    ("correlations", "fewest", "most"),
+    [([0.0, 0.1], 1, 1), ([0.5, 0.1], 2, 3), ([0.2, 0.7], 3, 5), ([0.9, 0.99], 8, 8)],
+)
+def test_draws_are_as_many_transitions_as_make_the_slowest_coordinate_nearly_independent(
+    correlations, fewest, most
+):
+    mixing = Mixing(2)
+    for before, after in autoregression(correlations, 1000):
+        mixing.update(before, after)
+    assert fewest <= mixing.transitions <= most
+
+
+def test_how_a_chain_came_from_afar_is_forgotten():
+    mixing = Mixing(2)
+    for before, after in autoregression([0.3, 0.3], 500, start=20.0):
+        mixing.update(before, after)
+    assert mixing.transitions <= 2
+
+
+def test_nothing_is_concluded_from_few_transitions_or_a_chain_that_stood_still():
+    short, still = Mixing(1), Mixing(1)
+    for before, after in autoregression([0.9], 20):
+        short.update(before, after)
+    for _ in range(200):
+        still.update(np.zeros(1), np.zeros(1))
+    assert short.transitions == still.transitions == 1
+
+
+def slow_regression():
+    """A scale with few data: no transition makes an independent draw of it."""
+    rng = np.random.default_rng(0)
+    with pm.Model() as model:
+        scale = pm.HalfCauchy("scale", 1)
+        group = pm.Normal("group", 0, scale, shape=4)
+        pm.Normal("y", group, 1, observed=rng.normal(size=(2, 4)))
+    return model
+
+
+@pytest.mark.parametrize("method", [PMALA, MMALA, SimplifiedMMALA, MALA])
+def test_thinning_is_learned_in_tuning_and_told(method):
+    with slow_regression():
+        step = method(**MODE)
+        idata = pm.sample(draws=30, tune=200, chains=1, step=step, random_seed=1,
+                          discard_tuned_samples=False, **QUIET)  # fmt: skip
+    assert 1 < step.transitions <= 8
+    assert (idata.sample_stats["n_steps"] == step.transitions).all()
+    assert (idata.warmup_sample_stats["n_steps"] == 1).all()
+
+
+def test_a_draw_is_one_transition_for_euler_and_where_the_user_says_so():
+    with slow_regression():
+        for options in ({"integrator": "euler"}, {"thin": 1}):
+            step = PMALA(**options, **MODE)
+            pm.sample(draws=5, tune=200, chains=1, step=step, random_seed=1, **QUIET)
+            assert step.transitions == 1
+
+
+def no_event():
+    """A rate of which is known only that it is low: a long tail where the metric vanishes."""
+    with pm.Model() as model:
+        log_rate = pm.Normal("log_rate", 0, 3)
+        pm.Poisson("events", pm.math.exp(log_rate), observed=0)
+    return model
+
+
+def acceptance_far_out(step):
+    """Mean acceptance of a tuned chain's proposals from its lowest point in a thousand."""
+    pm.sample(step=step, draws=5, tune=1000, chains=1, random_seed=3, **QUIET)
+    state, _ = step._evaluate(np.array([-10.0]))
+    step_size = step._current_step_size()
+    ratios = [step._propose(state, step_size)[2] for _ in range(500)]
+    return np.exp(np.minimum(ratios, 0.0)).mean()
+
+
+def test_mala_does_not_strand_in_a_tail_where_the_metric_vanishes(monkeypatch):
+    with no_event():
+        separate = acceptance_far_out(MALA(thin=1, **MODE))
+        # With one matrix for drift and noise the same test must fail.
+        monkeypatch.setattr("pymc_pmala.step_methods.Averaged", Dense)
+        one = acceptance_far_out(MALA(thin=1, **MODE))
+    assert one < 0.6 < separate
