@@ -138,8 +138,8 @@ class Mixing(WithSamplingState):
     # Autocorrelation of draws that are worth 0.6 of independent ones, at 1/0.87 of the price
     # that as many of the finest draws would have, but for PyMC's own work for each.
     _WANTED = 0.25
-    # About what NUTS takes in gradients.
-    _MOST = 8
+    # Beyond it, a chain is better told to be slow than run for ever.
+    _MOST = 32
     # Transitions before which nothing is known.
     _ENOUGH = 50
 
@@ -158,11 +158,16 @@ class Mixing(WithSamplingState):
         self.jump = self.jump + weight * (jump * jump - self.jump)
 
     @property
+    def correlations(self) -> np.ndarray:
+        """φ of each coordinate; zero as long as nothing is known."""
+        if self.count < self._ENOUGH or not np.all(self.variance > 0):
+            return np.zeros_like(self.jump)
+        return 1.0 - 0.5 * self.jump / self.variance
+
+    @property
     def transitions(self) -> int:
         """Transitions after which draws are nearly independent, within reason."""
-        if self.count < self._ENOUGH or not np.all(self.variance > 0):
-            return 1
-        slowest = 1.0 - 0.5 * float(np.min(self.jump / self.variance))
+        slowest = float(self.correlations.max())
         if slowest <= self._WANTED:
             return 1
         if slowest >= 1:

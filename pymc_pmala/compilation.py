@@ -7,6 +7,7 @@ import pymc as pm
 from pymc.pytensorf import compile as pymc_compile
 from pytensor.compile.mode import Mode, get_mode
 from pytensor.graph.basic import Variable
+from pytensor.link.jax.linker import JAXLinker
 from pytensor.link.numba.linker import NumbaLinker
 
 __all__ = ["INTERPRETED", "compile_graph"]
@@ -40,8 +41,11 @@ def compile_graph(
         from pymc_pmala.products import REWRITE
 
         chosen = chosen.including(REWRITE)
+    by_jax = isinstance(chosen.linker, JAXLinker)
+    if by_jax:
+        from pymc_pmala.jax_backend import ToNumpy
     options = {"on_unused_input": "ignore"} | compile_kwargs
     with model:
         function = pymc_compile(list(inputs), list(outputs), mode=chosen, **options)
     function.trust_input = True
-    return function
+    return ToNumpy(function) if by_jax else function

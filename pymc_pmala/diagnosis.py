@@ -1,5 +1,7 @@
 """What is going wrong in a chain, and what to do about it: warnings as PyMC collects them."""
 
+from collections.abc import Mapping
+
 import numpy as np
 from pymc.stats.convergence import SamplerWarning, WarningType
 from pymc.step_methods.state import DataClassState, WithSamplingState, dataclass_state
@@ -14,6 +16,8 @@ _ENOUGH = 200
 _STUCK = 100
 # The metric is looked at in one draw of so many: it costs about as much as drawing noise.
 _EVERY = 10
+# Autocorrelation of a coordinate after one transition from which a chain is slow.
+_SLOW = 0.9
 # Share of draws with the metric's floor at work from which it is told.
 _FLOORED = 0.01
 
@@ -96,6 +100,34 @@ class Diagnosis(WithSamplingState):
             "there, and steps along it are enormous. Two parameters may enter the model only "
             "through their sum, or a prior may be flat or nearly so. Give the parameters proper "
             "priors, or remove one; `pymc_pmala.explain_metric` shows what informs each.",
+        )
+
+    def judge_mixing(
+        self, correlations: np.ndarray, sizes: Mapping[str, int], transitions: int
+    ) -> SamplerWarning | None:
+        """Speak of coordinates that transitions hardly move.
+
+        Parameters
+        ----------
+        correlations : ndarray
+            Autocorrelation of each coordinate after one transition.
+        sizes : mapping of str to int
+            Number of coordinates of each variable, in their order.
+        transitions : int
+            Transitions made for a draw.
+        """
+        owners = np.repeat(list(sizes), list(sizes.values()))
+        slow = [str(name) for name in dict.fromkeys(owners[correlations > _SLOW])]
+        if not slow:
+            return None
+        return self._tell_once(
+            "slow",
+            WarningType.CONVERGENCE,
+            f"Transitions hardly move {', '.join(slow)}: the autocorrelation after one is "
+            f"{correlations.max():.2f}, and each draw is made of {transitions}. Look at r-hat "
+            "and ESS before you trust the draws. If a scale and what it scales are sampled "
+            "together, as in a centred hierarchy, write the model non-centred; else draw more, "
+            "or use NUTS.",
         )
 
     def _stuck(self) -> SamplerWarning | None:

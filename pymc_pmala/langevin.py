@@ -113,7 +113,7 @@ class Langevin(ArrayStepShared):
         "diverging": (bool, []),
         # NUTS has `int` here and HamiltonianMC `np.int64`; this equals both.
         "divergences": (np.dtype(np.int64), []),
-        "n_steps": (np.float64, []),
+        "n_transitions": (np.int64, []),
         "step_size": (np.float64, []),
         "step_size_bar": (np.float64, []),
         "log_det_metric": (np.float64, []),
@@ -220,7 +220,9 @@ class Langevin(ArrayStepShared):
         self._transition = compile_graph(inputs, outputs, model, **compile_kwargs)
         self._leap: Any = None
         if self.thin is not None and self.thin > 1:
-            self._leap = compile_graph(*leap_graph(geometry), model, **compile_kwargs)
+            self._leap = compile_graph(
+                *leap_graph(geometry, self.thin - 1), model, **compile_kwargs
+            )
         own = set(shared.values())
         self._data = [
             v for v in graph_inputs(outputs) if isinstance(v, SharedVariable) and v not in own
@@ -289,6 +291,11 @@ class Langevin(ArrayStepShared):
             self.divergences += diverging
             could_grow = step_size < 0.25 * INTEGRATORS[self.integrator].largest_step
             warning = self.diagnosis.observe(acceptance, accepted, could_grow)
+            if self.diagnosis.draws == 1:
+                sizes = {info[0]: math.prod(info[1]) for info in q0.point_map_info}
+                warning = self.diagnosis.judge_mixing(
+                    self.mixing.correlations, sizes, self.transitions
+                )
             if warning is None and self._has_floor and self.diagnosis.wants_metric:
                 floored = is_floored(*self._factorization.diagonals(state.factor))
                 warning = self.diagnosis.observe_metric(floored)
@@ -299,7 +306,7 @@ class Langevin(ArrayStepShared):
             "accepted": float(accepted),
             "diverging": diverging,
             "divergences": self.divergences,
-            "n_steps": 1.0 if self.tune else float(self.transitions),
+            "n_transitions": 1 if self.tune else self.transitions,
             "step_size": step_size,
             "step_size_bar": self.step_size_adaptation.averaged,
             "log_det_metric": self._log_det,

@@ -439,9 +439,12 @@ def _is_zero(derivative: TensorVariable | None, direction: TensorVariable) -> bo
 
 def _spectrum(rows: TensorVariable, basis: TensorVariable) -> tuple[TensorVariable, TensorVariable]:
     """Eigenvalues and eigenvectors of −∇²log p, from its rows along a basis of elements."""
-    hessian = rows @ basis.T
+    # Products with the identity are not for free, and of one element pytensor 3 makes an
+    # indexed update that numba does not compile.
+    whole = basis.type.shape[0] == basis.type.shape[1]
+    hessian = rows if whole else rows @ basis.T
     eigenvalues, vectors = pt.linalg.eigh(-0.5 * (hessian + hessian.T))
-    return eigenvalues, basis.T @ vectors
+    return eigenvalues, vectors if whole else basis.T @ vectors
 
 
 def _identity(x: TensorVariable) -> TensorVariable:

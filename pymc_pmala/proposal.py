@@ -140,8 +140,8 @@ def transition_graph(geometry: SymbolicGeometry) -> tuple[list[Variable], list[V
     return inputs, outputs
 
 
-def leap_graph(geometry: SymbolicGeometry) -> tuple[list[Variable], list[Variable]]:
-    """Inputs and outputs of many transitions in one loop.
+def leap_graph(geometry: SymbolicGeometry, count: int) -> tuple[list[Variable], list[Variable]]:
+    """Inputs and outputs of `count` transitions in one loop.
 
     Returns
     -------
@@ -165,8 +165,8 @@ def leap_graph(geometry: SymbolicGeometry) -> tuple[list[Variable], list[Variabl
         accepted = log_uniform < ratio
         return [pt.switch(accepted, new, old) for new, old in zip(after, before, strict=True)]
 
-    noises = pt.matrix("noises", dtype=noise.dtype, shape=(None, *noise.type.shape))
-    log_uniforms = pt.vector("log_uniforms", dtype=noise.dtype)
+    noises = pt.matrix("noises", dtype=noise.dtype, shape=(count, *noise.type.shape))
+    log_uniforms = pt.vector("log_uniforms", dtype=noise.dtype, shape=(count,))
     states = pytensor.scan(
         transition,
         sequences=[noises, log_uniforms],

@@ -59,7 +59,7 @@ class PMALA(Langevin):
         Whether to tune the step size.
     thin : int, optional
         Transitions for each recorded draw after tuning; statistics are those of the last.
-        If not given, tuning finds how many make draws nearly independent, 8 at most: it
+        If not given, tuning finds how many make draws nearly independent, 32 at most: it
         costs a chain that mixes slowly nothing, and saves PyMC's own work for a draw. With
         ``"euler"``, the paper's proposal to the letter, it is 1. If given, all but the last
         run in one compiled loop, which takes its time to compile.

@@ -171,6 +171,18 @@ def sample(model, step, **kwargs):
         return pm.sample(tune=10, step=step, random_seed=2, **quiet, **kwargs)
 
 
+def test_a_slow_chain_names_what_it_hardly_moves():
+    diagnosis = Diagnosis(0.5)
+    sizes = {"mu": 1, "theta": 2, "tau_log__": 1}
+    assert diagnosis.judge_mixing(np.array([0.5, 0.3, 0.2, 0.4]), sizes, 2) is None
+    correlations = np.array([0.5, 0.3, 0.91, 0.97])
+    message = diagnosis.judge_mixing(correlations, sizes, 32).message
+    assert "hardly move theta, tau_log__:" in message
+    assert "0.97" in message
+    assert "32" in message
+    assert diagnosis.judge_mixing(correlations, sizes, 32) is None
+
+
 @pytest.fixture(scope="module")
 def stuck():
     with pm.Model() as model:
