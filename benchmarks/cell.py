@@ -82,7 +82,7 @@ def reference(task: Task) -> dict[str, dict]:
         return exact(row.reference)
     model = row.build(task.data)
     names = [rv.name for rv in model.free_RVs]
-    draws = long_run(row.reference(task.data), names, task.draws)
+    draws = long_run(row.reference(task.data), names, task.draws, row.jitter)
     return moments(comparable(draws, model))
 
 

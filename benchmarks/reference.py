@@ -48,7 +48,7 @@ def exact(moments: dict[str, tuple[np.ndarray, np.ndarray]]) -> dict[str, dict]:
     }
 
 
-def long_run(model: pm.Model, names: list[str], draws: int) -> dict[str, np.ndarray]:
+def long_run(model: pm.Model, names: list[str], draws: int, jitter: bool) -> dict[str, np.ndarray]:
     """Draws by NUTS with small steps, from chains that agree: nutpie's if installed, or PyMC's."""
     try:
         import nutpie
@@ -56,12 +56,13 @@ def long_run(model: pm.Model, names: list[str], draws: int) -> dict[str, np.ndar
         with model:
             idata = pm.sample(
                 draws=draws, chains=4, cores=1, target_accept=0.95, random_seed=0,
-                nuts_sampler="pymc", progressbar=False,
+                nuts_sampler="pymc", init="auto" if jitter else "adapt_diag", progressbar=False,
             )  # fmt: skip
     else:
         idata = nutpie.sample(
-            nutpie.compile_pymc_model(model), draws=draws, tune=1000, chains=4, cores=1,
-            target_accept=0.95, seed=0, progress_bar=False,
+            nutpie.compile_pymc_model(model, jitter_rvs=None if jitter else set()),
+            draws=draws, tune=1000, chains=4, cores=1, target_accept=0.95, seed=0,
+            progress_bar=False,
         )  # fmt: skip
     found = {name: np.asarray(idata.posterior[name].values) for name in names}
     worst = largest_rhat(found)

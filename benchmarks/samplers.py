@@ -88,11 +88,11 @@ def _langevin(cls: type, model: pm.Model, row: Row, options: dict[str, Any]) -> 
 
 
 def _nuts(model: pm.Model, row: Row, options: dict[str, Any]) -> TimedDraws:
-    return _timed(model, options)
+    return _timed(model, options if row.jitter else options | {"init": "adapt_diag"})
 
 
 def _nutpie(model: pm.Model, row: Row, options: dict[str, Any]) -> TimedDraws:
-    return _timed_draws(timed_nutpie(model, options, processor_seconds), model)
+    return _timed_draws(timed_nutpie(model, options, processor_seconds, jitter=row.jitter), model)
 
 
 def _jax(name: str, model: pm.Model, row: Row, options: dict[str, Any]) -> TimedDraws:
@@ -113,7 +113,9 @@ def _jax(name: str, model: pm.Model, row: Row, options: dict[str, Any]) -> Timed
     monitoring.register_event_duration_secs_listener(listen)
     wall, start = time.perf_counter(), processor_seconds()
     with model:
-        idata = pm.sample(nuts_sampler=name, **options, **QUIET)
+        idata = pm.sample(
+            nuts_sampler=name, nuts_sampler_kwargs={"jitter": row.jitter}, **options, **QUIET
+        )
     total = processor_seconds() - start
     # Both are told by the clock on the wall.
     running = max(float(idata.posterior.attrs["sampling_time"]) - compiling, 0.0)

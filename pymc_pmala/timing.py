@@ -122,17 +122,18 @@ def timed_nutpie(
     options: dict[str, Any],
     now: Clock = time.perf_counter,
     seconds: float | None = None,
+    jitter: bool = True,
 ) -> TimedRun:
     """Compile and sample with nutpie, as `pm.sample` calls it.
 
     Without ``draws`` in the options, a short run tells how many draws a chain makes in the
-    given seconds.
+    given seconds. Without jitter all chains start at the model's initial point.
     """
     import nutpie
 
     options = options.copy()
     start = now()
-    compiled = nutpie.compile_pymc_model(model)
+    compiled = nutpie.compile_pymc_model(model, jitter_rvs=None if jitter else set())
     setup = now() - start
     seed = options.pop("random_seed")
 
