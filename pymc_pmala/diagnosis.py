@@ -126,8 +126,8 @@ class Diagnosis(WithSamplingState):
             f"Transitions hardly move {', '.join(slow)}: the autocorrelation after one is "
             f"{correlations.max():.2f}, and each draw is made of {transitions}. Look at r-hat "
             "and ESS before you trust the draws. If a scale and what it scales are sampled "
-            "together, as in a centred hierarchy, write the model non-centred; else draw more, "
-            "or use NUTS.",
+            "together, as in a centred hierarchy, write the model non-centred. Tune longer if the "
+            "chain has not arrived, draw more, or use NUTS.",
         )
 
     def _stuck(self) -> SamplerWarning | None:
