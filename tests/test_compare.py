@@ -1,5 +1,6 @@
 """`compare` measures every sampler alike, and recommends none whose draws are not sound."""
 
+import importlib.util
 import math
 from types import SimpleNamespace
 
@@ -9,7 +10,7 @@ import pymc as pm
 import pytest
 
 from pymc_pmala import MALA, PMALA, SamplerFigures, compare
-from pymc_pmala.compare import Comparison, _figures, _recommend
+from pymc_pmala.compare import Comparison, _choose, _figures, _recommend
 from pymc_pmala.timing import PhaseClock, TimedRun
 
 FAST = {"compile_kwargs": {"mode": "FAST_COMPILE"}}
@@ -173,3 +174,11 @@ def test_a_comparison_of_nothing_sound_says_so():
     recommended, reason = _recommend([figures("PMALA", math.nan, trouble="failed")])
     text = str(Comparison([figures("PMALA", math.nan, trouble="failed")], recommended, reason, {}))
     assert "No sampler can be recommended" in text
+
+
+def test_nutpie_is_left_out_where_it_is_not_installed(model, monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert "nutpie" not in _choose(None, model)
+    assert "NUTS" in _choose(None, model)
+    with pytest.raises(ImportError, match="pip install nutpie"):
+        _choose(["nutpie"], model)
