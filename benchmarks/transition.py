@@ -34,7 +34,9 @@ def transition_table(names: list[str], folder: str | None) -> list[dict]:
     rows = []
     for name in names:
         model = logistic_regression(*load_logistic(name, folder))
-        steps = {cls.__name__: cls(model=model) for cls in (PMALA, MMALA, SimplifiedMMALA, MALA)}
+        steps = {
+            cls.__name__: cls(model=model, thin=1) for cls in (PMALA, MMALA, SimplifiedMMALA, MALA)
+        }
         calls = {"gradient": gradient_call(model)}
         calls |= {label: transition_call(step, model) for label, step in steps.items()}
         seconds = interleaved(calls)
@@ -57,7 +59,7 @@ def dimension_table(dimensions: list[int]) -> list[dict]:
     cases.append(("50 groups of 4", 200, independent_groups()))
     rows = []
     for kind, dimension, model in cases:
-        step = PMALA(model=model, thin=1)
+        step = PMALA(model=model)
         calls = {"gradient": gradient_call(model), "transition": transition_call(step, model)}
         seconds = interleaved(calls)
         rows.append(
