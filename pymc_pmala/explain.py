@@ -181,8 +181,6 @@ def _part(raveled: RaveledModel, factor: Factor) -> tuple[str, Metric]:
         forms = factor_information(factor)
     except NoInformation:
         return _FALLBACK, softabs_metric(raveled.x, factor.logp.sum())
-    # As in the sampler: batching a loop from outside is slow, and pytensor 2 then compiles the
-    # model's own loop, which cannot be differentiated afterwards.
     metric = SumMetric(information_terms(raveled.x, forms))
     return information_path(factor.op) or _FALLBACK, metric
 

@@ -420,6 +420,8 @@ def is_floored(pivots: np.ndarray, diagonal: np.ndarray) -> bool:
 
 
 def _by_differences(graphs: Sequence[TensorVariable]) -> bool:
+    # Batching a loop from outside is slow, and pytensor 2 then compiles the model's own loop,
+    # which cannot be differentiated afterwards.
     return has_loop(graphs) or has_opaque_op(graphs)
 
 
