@@ -83,20 +83,25 @@ class Diagnosis(WithSamplingState):
     @property
     def wants_metric(self) -> bool:
         """Whether `observe_metric` is to be called after this transition."""
-        return self.draws % _EVERY == 0 and "floor" not in self.told
+        return self.draws % _EVERY == 0
+
+    @property
+    def floored_share(self) -> float:
+        """Share of the draws looked at with a direction that only the metric's floor holds."""
+        return self.floored / max(1, self.looks)
 
     def observe_metric(self, floored: bool) -> SamplerWarning | None:
         """Take in whether the metric has a direction that only its floor holds."""
         self.looks += 1
         self.floored += floored
         # Once is chance, where draws are few.
-        if self.draws < _ENOUGH or self.floored <= max(1.0, _FLOORED * self.looks):
+        if self.draws < _ENOUGH or self.floored <= 1 or self.floored_share <= _FLOORED:
             return None
         return self._tell_once(
             "floor",
             WarningType.BAD_PARAMS,
             f"Neither data nor priors say anything about some direction in "
-            f"{self.floored / self.looks:.0%} of the draws: the metric's floor alone holds it "
+            f"{self.floored_share:.0%} of the draws: the metric's floor alone holds it "
             "there, and steps along it are enormous. Two parameters may enter the model only "
             "through their sum, or a prior may be flat or nearly so. Give the parameters proper "
             "priors, or remove one; `pymc_pmala.explain_metric` shows what informs each.",

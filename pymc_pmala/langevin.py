@@ -117,6 +117,7 @@ class Langevin(ArrayStepShared):
         "step_size": (np.float64, []),
         "step_size_bar": (np.float64, []),
         "log_det_metric": (np.float64, []),
+        "metric_floored": (np.float64, []),
         "model_logp": (np.float64, []),
         "warning": (SamplerWarning, None),
     }
@@ -310,6 +311,7 @@ class Langevin(ArrayStepShared):
             "step_size": step_size,
             "step_size_bar": self.step_size_adaptation.averaged,
             "log_det_metric": self._log_det,
+            "metric_floored": self.diagnosis.floored_share,
             "model_logp": float(state.logp),
             "warning": warning,
         }

@@ -130,9 +130,10 @@ def test_an_unidentified_direction_is_told_and_a_correlated_one_is_not(
     model = build()
     step = method(model=model, compile_kwargs={"mode": INTERPRETED})
     with caplog.at_level(logging.WARNING):
-        sample(model, step, draws=210, chains=1, cores=1)
+        idata = sample(model, step, draws=210, chains=1, cores=1)
     messages = [r.getMessage() for r in caplog.records if "metric's floor" in r.getMessage()]
     assert len(messages) == floored
+    assert idata.sample_stats["metric_floored"].values[0, -1] == floored
     assert all("explain_metric" in message for message in messages)
 
 

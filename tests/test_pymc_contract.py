@@ -316,7 +316,8 @@ def test_sample_stats_are_those_that_arviz_users_expect(whole, model):
     idata = sample(whole, model, callback=lambda trace, draw: seen.append(draw.point))
     stats = idata.sample_stats
     kinds = {name: values.dtype.kind for name, values in stats.data_vars.items()}
-    numbers = ["acceptance_rate", "accepted", "lp", "step_size", "step_size_bar", "log_det_metric"]
+    numbers = ["acceptance_rate", "accepted", "lp", "step_size", "step_size_bar"]
+    numbers += ["log_det_metric", "metric_floored"]
     counts = ["divergences", "n_transitions"]
     assert kinds == dict.fromkeys(numbers, "f") | dict.fromkeys(counts, "i") | {"diverging": "b"}
     assert all(values.shape == (2, 15) for values in stats.data_vars.values())
