@@ -1,7 +1,7 @@
-"""What a user hands to a step method: checked and completed before anything is compiled."""
+"""What a user hands to a step method: checked before anything is compiled."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pymc as pm
@@ -13,14 +13,17 @@ from pymc_pmala.proposal import INTEGRATORS
 __all__ = [
     "check_options",
     "check_shape",
-    "complete_point",
     "constant_factor",
     "without_gradient",
 ]
 
 
 def check_options(
-    integrator: str, step_size: float | None, target_accept: float | None, thin: int | None
+    integrator: str,
+    step_size: float | None,
+    target_accept: float | None,
+    step_size_jitter: float,
+    thin: int | None,
 ) -> None:
     """Refuse what no chain could run with."""
     if integrator not in INTEGRATORS:
@@ -35,28 +38,16 @@ def check_options(
             f"target_accept must lie between 0 and 1, but is {target_accept}. Leave it out "
             "to aim at the rate that suits the integrator and the dimension."
         )
+    if not 0 <= step_size_jitter < 1:
+        raise ValueError(
+            f"step_size_jitter must be at least 0 and less than 1, but is {step_size_jitter}. "
+            "0.5 has steps between half and one and a half times the tuned size."
+        )
     if thin is not None and (not isinstance(thin, int | np.integer) or thin < 1):
         raise ValueError(
             f"thin must be a positive integer, but is {thin!r}. Leave it out to have it found "
             "in tuning."
         )
-
-
-def complete_point(
-    point: Mapping[str, np.ndarray] | None, model: pm.Model
-) -> dict[str, np.ndarray]:
-    """Values for all value variables: those of ``point``, else of the model's initial point."""
-    dtypes = {variable.name: variable.dtype for variable in model.value_vars}
-    given = point or {}
-    unknown = sorted(set(given) - set(dtypes))
-    if unknown:
-        raise ValueError(
-            f"Unknown names in the initial point: {unknown}. Expected value variables: "
-            f"{sorted(dtypes)}; see `model.initial_point()`."
-        )
-    start = {} if set(given) == set(dtypes) else model.initial_point()
-    values = start | dict(given)
-    return {name: np.asarray(values[name], dtype=dtype) for name, dtype in dtypes.items()}
 
 
 def without_gradient(model: pm.Model, value_vars: Sequence[TensorVariable]) -> list[str]:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pymc as pm
 from pymc.pytensorf import compile as pymc_compile
+from pytensor import config
 from pytensor.compile.mode import Mode, get_mode
 from pytensor.graph.basic import Variable
 from pytensor.link.jax.linker import JAXLinker
@@ -45,7 +46,9 @@ def compile_graph(
     if by_jax:
         from pymc_pmala.jax_backend import ToNumpy
     options = {"on_unused_input": "ignore"} | compile_kwargs
-    with model:
+    # Fast maths would add up in an order that depends on what the compile cache holds: a chain
+    # resumed tomorrow would differ from today's in its last digits.
+    with model, config.change_flags(numba__fastmath=False):
         function = pymc_compile(list(inputs), list(outputs), mode=chosen, **options)
     function.trust_input = True
     return ToNumpy(function) if by_jax else function

@@ -12,11 +12,10 @@ from pymc.pytensorf import make_shared_replacements
 from pytensor.graph.basic import Variable
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_pmala.arguments import complete_point
 from pymc_pmala.compilation import INTERPRETED, compile_graph
 from pymc_pmala.differentiation import gradient, has_loop, has_opaque_op
 from pymc_pmala.factorization import Factorization
-from pymc_pmala.geometry import continuous_value_vars, symbolic_geometry
+from pymc_pmala.geometry import complete_point, continuous_value_vars, symbolic_geometry
 from pymc_pmala.information import (
     Factor,
     NoInformation,

@@ -22,6 +22,7 @@ from pymc_pmala.metrics import ConstantMetric, Metric, MetricChoice, build_metri
 __all__ = [
     "LocalGeometry",
     "SymbolicGeometry",
+    "complete_point",
     "continuous_value_vars",
     "geometry_function",
     "local_geometry",
@@ -78,6 +79,34 @@ class SymbolicGeometry(NamedTuple):
     force: TensorVariable
     factor: list[TensorVariable] | None
     factorization: Factorization
+
+
+def complete_point(
+    point: Mapping[str, np.ndarray] | None, model: pm.Model
+) -> dict[str, np.ndarray]:
+    """Values for all value variables: those of ``point``, else of the model's initial point."""
+    variables = {variable.name: variable for variable in model.value_vars}
+    given = {} if point is None else point
+    unknown = sorted(set(given) - set(variables))
+    if unknown:
+        raise ValueError(
+            f"Unknown names in the point: {unknown}. Expected value variables: "
+            f"{sorted(variables)}; see `model.initial_point()`."
+        )
+    for name, value in given.items():
+        shape = variables[name].type.shape
+        if len(shape) != np.ndim(value) or any(
+            n not in (None, m) for n, m in zip(shape, np.shape(value), strict=True)
+        ):
+            raise ValueError(
+                f"{name!r} has shape {np.shape(value)} in the point, but {shape} in the model."
+            )
+    # PyMC gives every value, and compiles to find an initial point.
+    start = {} if set(given) == set(variables) else model.initial_point()
+    values = start | dict(given)
+    return {
+        name: np.asarray(values[name], dtype=variable.dtype) for name, variable in variables.items()
+    }
 
 
 def continuous_value_vars(vars: Sequence[Variable] | None, model: pm.Model) -> list[TensorVariable]:
@@ -171,7 +200,7 @@ def local_geometry(
     """
     model = pm.modelcontext(model)
     value_vars = continuous_value_vars(vars, model)
-    start = _completed(point, model)
+    start = complete_point(point, model)
     function = geometry_function(model, value_vars, start, metric, {"mode": INTERPRETED})
     q = DictToArrayBijection.map({v.name: start[v.name] for v in value_vars}).data
     return function(q)
@@ -211,24 +240,3 @@ def geometry_function(
         return LocalGeometry(float(value), slope, g, gamma, omega)
 
     return evaluate
-
-
-def _completed(point: Mapping[str, np.ndarray] | None, model: pm.Model) -> dict[str, np.ndarray]:
-    """The initial point, with what the user gave in its place."""
-    start = model.initial_point()
-    given = {} if point is None else point
-    unknown = sorted(set(given) - set(start))
-    if unknown:
-        raise ValueError(
-            f"Unknown names in the point: {unknown}. Expected value variables: "
-            f"{sorted(start)}; see `model.initial_point()`."
-        )
-    for name, value in given.items():
-        if np.shape(value) != np.shape(start[name]):
-            raise ValueError(
-                f"{name!r} has shape {np.shape(value)} in the point, "
-                f"but {np.shape(start[name])} in the model."
-            )
-    return start | {
-        name: np.asarray(value, dtype=start[name].dtype) for name, value in given.items()
-    }

@@ -35,14 +35,13 @@ from pymc_pmala.adaptation import (
 from pymc_pmala.arguments import (
     check_options,
     check_shape,
-    complete_point,
     constant_factor,
     without_gradient,
 )
 from pymc_pmala.compilation import compile_graph
 from pymc_pmala.diagnosis import Diagnosis, DiagnosisState, divergence
 from pymc_pmala.factorization import Factorization
-from pymc_pmala.geometry import continuous_value_vars, symbolic_geometry
+from pymc_pmala.geometry import complete_point, continuous_value_vars, symbolic_geometry
 from pymc_pmala.information import RaveledModel, ravel_model
 from pymc_pmala.metrics import (
     ConstantMetric,
@@ -148,6 +147,7 @@ class Langevin(ArrayStepShared):
         step_size: float | None = None,
         target_accept: float | None = None,
         adapt_step_size: bool = True,
+        step_size_jitter: float = 0.0,
         thin: int | None = None,
         model: pm.Model | None = None,
         initial_point: dict[str, np.ndarray] | None = None,
@@ -155,7 +155,7 @@ class Langevin(ArrayStepShared):
         rng: RandomGenerator = None,
         blocked: bool = True,
     ):
-        check_options(integrator, step_size, target_accept, thin)
+        check_options(integrator, step_size, target_accept, step_size_jitter, thin)
         model = pm.modelcontext(model)
         value_vars = continuous_value_vars(vars, model)
         point = complete_point(initial_point, model)
@@ -166,6 +166,7 @@ class Langevin(ArrayStepShared):
         self.integrator = integrator
         self.step_size = step_size
         self.adapt_step_size = adapt_step_size
+        self.step_size_jitter = step_size_jitter
         # The paper's chain has a draw for each transition.
         self.thin = 1 if thin is None and integrator == "euler" else thin
         self._compile(model, point, shared, compile_kwargs or {})
@@ -269,6 +270,9 @@ class Langevin(ArrayStepShared):
         if not self.started:
             self._find_first_step(state)
         step_size = self._current_step_size()
+        if self.step_size_jitter:
+            # Whatever the point is: each size leaves the posterior as it is, and so do all.
+            step_size *= self.rng.uniform(1.0 - self.step_size_jitter, 1.0 + self.step_size_jitter)
         if not self.tune:
             state = self._advance(state, step_size)
         proposed, log_det, log_acceptance = self._propose(state, step_size)

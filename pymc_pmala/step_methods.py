@@ -57,6 +57,9 @@ class PMALA(Langevin):
         given.
     adapt_step_size : bool, default True
         Whether to tune the step size.
+    step_size_jitter : float, default 0.0
+        Each draw's step is h times a number uniform in 1 ± this. It breaks cycles in which a
+        chain of one step size may be caught.
     thin : int, optional
         Transitions for each recorded draw after tuning; statistics are those of the last.
         If not given, tuning finds how many make draws nearly independent, 32 at most: it
@@ -158,7 +161,7 @@ class MALA(Langevin):
         tuning draws and freezes it when tuning ends. With the exponential integrator, and
         unless the metric has blocks or a band, noise is drawn with the average of
         :math:`G^{-1}` for its covariance, which keeps chains from sticking in long tails.
-    integrator, step_size, target_accept, adapt_step_size, thin
+    integrator, step_size, target_accept, adapt_step_size, step_size_jitter, thin
         As for `PMALA`.
     model, initial_point, compile_kwargs, rng, blocked
         As for `PMALA`.
@@ -184,6 +187,7 @@ class MALA(Langevin):
         step_size: float | None = None,
         target_accept: float | None = None,
         adapt_step_size: bool = True,
+        step_size_jitter: float = 0.0,
         thin: int | None = None,
         model: pm.Model | None = None,
         initial_point: dict[str, np.ndarray] | None = None,
@@ -203,6 +207,7 @@ class MALA(Langevin):
             step_size=step_size,
             target_accept=target_accept,
             adapt_step_size=adapt_step_size,
+            step_size_jitter=step_size_jitter,
             thin=thin,
             model=model,
             initial_point=initial_point,

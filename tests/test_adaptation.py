@@ -106,3 +106,20 @@ def test_mala_does_not_strand_in_a_tail_where_the_metric_vanishes(monkeypatch):
         monkeypatch.setattr("pymc_pmala.step_methods.Averaged", Dense)
         one = acceptance_far_out(MALA(thin=1, **MODE))
     assert one < 0.6 < separate
+
+
+@pytest.mark.parametrize("jitter", [0.0, 0.4])
+def test_steps_are_spread_about_the_tuned_size_by_the_jitter_asked_for(jitter):
+    model = slow_regression()
+    step = PMALA(model=model, step_size_jitter=jitter, thin=1, rng=3, **MODE)
+    point = model.initial_point()
+    for _ in range(20):
+        point, _ = step.step(point)
+    step.stop_tuning()
+    sizes = []
+    for _ in range(60):
+        point, [stats] = step.step(point)
+        sizes.append(stats["step_size"] / stats["step_size_bar"])
+    low, high = min(sizes), max(sizes)
+    assert 1 - jitter <= low <= 1 - 0.8 * jitter
+    assert 1 + 0.8 * jitter <= high <= 1 + jitter

@@ -53,6 +53,8 @@ def nothing_compiled(*args, **kwargs):
         ({"step_size": np.inf}, "step_size.*positive.*inf"),
         ({"target_accept": 0.0}, "target_accept.*between 0 and 1.*0.0"),
         ({"target_accept": 1.0}, "target_accept.*between 0 and 1.*1.0"),
+        ({"step_size_jitter": -0.1}, "step_size_jitter.*at least 0.*-0.1"),
+        ({"step_size_jitter": 1.0}, "step_size_jitter.*less than 1.*1.0"),
         ({"metric": np.eye(2)}, r"shape \(2, 2\).*dimension 3"),
         ({"metric": np.ones(4)}, r"shape \(4, 4\).*dimension 3"),
         ({"metric": np.ones((3, 3, 3))}, r"shape \(3, 3, 3\).*dimension 3"),
