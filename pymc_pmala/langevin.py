@@ -296,7 +296,9 @@ class Langevin(ArrayStepShared):
             self.divergences += diverging
             could_grow = step_size < 0.25 * INTEGRATORS[self.integrator].largest_step
             warning = self.diagnosis.observe(acceptance, accepted, could_grow)
-            if self.diagnosis.draws == 1:
+            if self.diagnosis.wants_jump:
+                self.mixing.update(q0.data, state.x)
+            if warning is None and self.diagnosis.wants_mixing:
                 sizes = {info[0]: math.prod(info[1]) for info in q0.point_map_info}
                 warning = self.diagnosis.judge_mixing(
                     self.mixing.correlations, sizes, self.transitions
@@ -472,6 +474,8 @@ class Langevin(ArrayStepShared):
         super().stop_tuning()
         if self.thin is None:
             self.transitions = self.mixing.transitions
+        # Of transitions so far, of draws from here on.
+        self.mixing = Mixing(self._dimension)
 
     def _forget_point(self) -> None:
         self._state, self._log_det = None, math.nan

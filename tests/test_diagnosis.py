@@ -178,7 +178,7 @@ def test_a_slow_chain_names_what_it_hardly_moves():
     assert diagnosis.judge_mixing(np.array([0.5, 0.3, 0.2, 0.4]), sizes, 2) is None
     correlations = np.array([0.5, 0.3, 0.91, 0.97])
     message = diagnosis.judge_mixing(correlations, sizes, 32).message
-    assert "hardly move theta, tau_log__:" in message
+    assert "Draws hardly move theta, tau_log__:" in message
     assert "0.97" in message
     assert "32" in message
     assert diagnosis.judge_mixing(correlations, sizes, 32) is None

@@ -36,8 +36,8 @@ def bent():
 def mean_and_scale():
     with pm.Model() as model:
         data = pm.Data("data", [1.4, -0.2, 2.9, 0.7])
-        mu = pm.Normal("mu", 0, 2)
-        sigma = pm.HalfNormal("sigma", 2)
+        mu = pm.Normal("mu", 0, 1)
+        sigma = pm.LogNormal("sigma", 0, 0.5)
         pm.Normal("y", mu, sigma, observed=data)
     return model
 
@@ -61,6 +61,7 @@ CORRECTIONS = {
     SimplifiedMMALA: lambda g: np.zeros_like(g.gamma),
 }
 SAMPLERS = [(method, metric) for method in CORRECTIONS for metric in VARYING]
+CONSTANT = [(MALA, "adapt"), (MALA, "identity")]
 
 
 def tuned(step, model, transitions=25):
@@ -141,7 +142,7 @@ def imbalance(step, model, grid):
 
 
 @pytest.mark.parametrize("build", [bent, pytest.param(mean_and_scale, marks=pytest.mark.slow)])
-@pytest.mark.parametrize(("method", "metric"), [*SAMPLERS, (MALA, "adapt"), (MALA, "identity")])
+@pytest.mark.parametrize(("method", "metric"), [*SAMPLERS, *CONSTANT])
 def test_transitions_are_in_detailed_balance(method, metric, build):
     model = build()
     step = method(metric=VARYING.get(metric, metric), model=model, **MODE)
@@ -239,11 +240,12 @@ def test_detailed_balance_catches(fault, monkeypatch):
 # What is known of the prior of mu and sigma, each with its expectation.
 MOMENTS = {
     "mu": (lambda mu, sigma: mu, 0.0),
-    "mu²": (lambda mu, sigma: mu**2, 4.0),
-    "sigma": (lambda mu, sigma: sigma, np.sqrt(8 / np.pi)),
-    "sigma²": (lambda mu, sigma: sigma**2, 4.0),
+    "mu²": (lambda mu, sigma: mu**2, 1.0),
+    "sigma": (lambda mu, sigma: sigma, np.exp(1 / 8)),
+    "sigma²": (lambda mu, sigma: sigma**2, np.exp(1 / 2)),
     "mu sigma": (lambda mu, sigma: mu * sigma, 0.0),
-    "log sigma": (lambda mu, sigma: np.log(sigma), np.log(2) - (np.euler_gamma + np.log(2)) / 2),
+    "log sigma": (lambda mu, sigma: np.log(sigma), 0.0),
+    "(log sigma)²": (lambda mu, sigma: np.log(sigma) ** 2, 1 / 4),
 }
 
 
@@ -269,16 +271,15 @@ def largest_z_score(step, model, transitions):
     return np.abs(scores).max()
 
 
-SHORT, LONG = 20_000, 200_000
+SHORT, LONG = 30_000, 120_000
 
 
-# Not MALA: with one metric for data of every scale its chain rests for longer than a standard
-# error can be estimated from. Detailed balance above has it.
 @pytest.mark.parametrize(
     ("method", "metric", "transitions"),
     [
         *[pytest.param(m, "fisher", SHORT, marks=pytest.mark.slow) for m in CORRECTIONS],
-        *[pytest.param(*s, LONG, marks=pytest.mark.long) for s in SAMPLERS],
+        pytest.param(MALA, "adapt", SHORT, marks=pytest.mark.slow),
+        *[pytest.param(*s, LONG, marks=pytest.mark.long) for s in [*SAMPLERS, *CONSTANT]],
     ],
 )
 def test_parameters_stay_distributed_as_the_prior_when_data_follow(method, metric, transitions):
@@ -288,19 +289,13 @@ def test_parameters_stay_distributed_as_the_prior_when_data_follow(method, metri
         assert largest_z_score(step, model, transitions) < 4.5
 
 
-@pytest.mark.parametrize(
-    ("fault", "transitions"),
-    [
-        pytest.param("Γ missing in the reverse density", SHORT, marks=pytest.mark.slow),
-        pytest.param("log-determinant dropped", LONG, marks=pytest.mark.long),
-        pytest.param("metric of the wrong end", LONG, marks=pytest.mark.long),
-    ],
-)
-def test_the_prior_is_lost_with(fault, transitions, monkeypatch):
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", ["log-determinant dropped", "metric of the wrong end"])
+def test_the_prior_is_lost_with(fault, monkeypatch):
     monkeypatch.setattr(*FAULTS[fault])
     model = mean_and_scale()
     step = PMALA(metric=bent_metric, integrator="euler", model=model)
-    assert largest_z_score(step, model, transitions) > 6
+    assert largest_z_score(step, model, SHORT) > 6
 
 
 def test_with_a_constant_metric_all_methods_give_the_chain_of_mala():
