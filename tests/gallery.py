@@ -231,7 +231,7 @@ def triangular():
     pm.Triangular("y", lower=0, c=c, upper=1, observed=SHARES)
 
 
-@gallery(fast=True)
+@gallery
 def beta_regression():
     mu = pm.math.sigmoid(pm.Normal("a") + pm.Normal("b") * X)
     pm.Beta("y", mu=mu, nu=pm.Gamma("nu", 2, 0.1), observed=SHARES)
@@ -262,7 +262,7 @@ def bernoulli_probability():
     pm.Bernoulli("y", pm.Beta("p", 2, 2), observed=BINARY[:10])
 
 
-@gallery(fast=True)
+@gallery
 def binomial_probit():
     p = pm.math.invprobit(pm.Normal("a") + pm.Normal("b") * X)
     pm.Binomial("y", n=8, p=p, observed=COUNTS)
@@ -291,7 +291,7 @@ def poisson_identity():
     pm.Poisson("y", pm.Gamma("rate", 2, 1), observed=COUNTS[:6])
 
 
-@gallery(fast=True)
+@gallery
 def negative_binomial_regression():
     mu = pt.exp(pm.Normal("a") + pm.Normal("b") * X)
     pm.NegativeBinomial("y", mu=mu, alpha=pm.Exponential("alpha", 0.3), observed=COUNTS)
@@ -573,7 +573,7 @@ def _cumulated_steps(points):
     return np.hstack([log_sigma, start, walk]), steps.shape[1] * log_sigma[:, 0]
 
 
-@gallery(fast=True, unbend=_cumulated_steps)
+@gallery(unbend=_cumulated_steps)
 def gaussian_random_walk():
     sigma = pm.HalfNormal("sigma")
     start = pm.Normal.dist(0, 2)

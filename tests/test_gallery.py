@@ -155,7 +155,9 @@ def test_posterior_agrees_with_the_truth(name, caplog):
         warnings.filterwarnings("ignore", category=FutureWarning, module=r"pymc\.|pytensor\.")
         warnings.filterwarnings("ignore", message=".*BLAS")
         draws, stats = sample(model, seed=20140604)
-    assert not caplog.records
+    # With one transition for a draw, some are slow, and say so.
+    messages = [record.getMessage() for record in caplog.records]
+    assert not [message for message in messages if not message.startswith("Draws hardly move")]
     assert np.isfinite(draws).all()
     assert not stats["diverging"].any()
     # No upper bound: where the posterior is Gaussian, the proposal is exact.
