@@ -495,6 +495,8 @@ class Langevin(ArrayStepShared):
     @sampling_state.setter
     def sampling_state(self, state: LangevinState) -> None:
         WithSamplingState.sampling_state.fset(self, state)
+        # The loop has been compiled for as many as this step was asked for.
+        self.transitions = self.thin or self.transitions
         self._forget_point()
 
     def setup_chain(self, rng: RandomGenerator, tune: int, draws: int) -> None:
