@@ -149,7 +149,7 @@ def check(recipe):
     np.testing.assert_allclose(-np.linalg.slogdet(inverse)[1], log_det, rtol=1e-6, atol=1e-6)
 
     # Along the columns of A's factor, each of unit length in G.
-    root, size = np.linalg.cholesky(inverse), 1e-4
+    root, size = np.linalg.cholesky(inverse), 1e-5
     ahead, behind = ([step._evaluate(x + h * u)[0] for u in root.T] for h in (size, -size))
     slopes = [(f.logp - b.logp) / (2 * size) for f, b in zip(ahead, behind, strict=True)]
     turns = [
