@@ -146,7 +146,7 @@ class Diagnosis(WithSamplingState):
             f"{correlations.max():.2f}, at {transitions} transitions a draw. Look at r-hat "
             "and ESS before you trust them. If a scale and what it scales are sampled "
             "together, as in a centred hierarchy, write the model non-centred. Tune longer if the "
-            "chain has not arrived, draw more, or use NUTS.",
+            "chain has not arrived, give proper priors if it never will, draw more, or use NUTS.",
         )
 
     def _stuck(self) -> SamplerWarning | None:

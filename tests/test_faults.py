@@ -124,6 +124,15 @@ def test_constant_data_are_sampled_with_a_prior_that_keeps_the_scale_from_zero()
     assert idata.posterior["sigma"].values.min() > 0.01
 
 
+def test_a_chain_that_runs_towards_a_pole_of_the_density_says_that_it_hardly_moves(caplog):
+    with pm.Model() as model:
+        pm.Normal("y", 0.0, pm.HalfFlat("sigma"), observed=np.zeros(5))
+    with caplog.at_level(logging.WARNING, logger="pymc"):
+        sample(model, draws=210, tune=200)
+    messages = [record.getMessage() for record in caplog.records]
+    assert any("hardly move sigma_log__" in m and "proper priors" in m for m in messages)
+
+
 # ---- Log-densities ---------------------------------------------------------------------------
 
 
