@@ -8,6 +8,7 @@ from pymc.pytensorf import compile as pymc_compile
 from pytensor import config
 from pytensor.compile.mode import Mode, get_mode
 from pytensor.graph.basic import Variable
+from pytensor.graph.fg import FunctionGraph
 from pytensor.link.jax.linker import JAXLinker
 from pytensor.link.numba.linker import NumbaLinker
 
@@ -15,6 +16,24 @@ __all__ = ["INTERPRETED", "compile_graph"]
 
 INTERPRETED = Mode(linker="py", optimizer="fast_run").excluding("fusion", "inplace")
 """For what is evaluated once: one evaluation is not worth a compiler's time."""
+
+
+class ExactLinker(NumbaLinker):
+    """Numba without fast maths, also where a copy of a function is compiled anew.
+
+    Fast maths adds up in an order that depends on what the compile cache holds: a chain resumed
+    tomorrow, or by another process, would differ from today's in its last digits.
+    """
+
+    def fgraph_convert(self, fgraph: FunctionGraph, **kwargs: Any) -> Any:
+        """As numba's linker, with the flag that it reads here."""
+        with config.change_flags(numba__fastmath=False):
+            return super().fgraph_convert(fgraph, **kwargs)
+
+    def jit_compile(self, fn_and_cache: Any) -> Callable:
+        """As numba's linker, with the flag that it reads here."""
+        with config.change_flags(numba__fastmath=False):
+            return super().jit_compile(fn_and_cache)
 
 
 def compile_graph(
@@ -41,14 +60,12 @@ def compile_graph(
     if isinstance(chosen.linker, NumbaLinker):
         from pymc_pmala.products import REWRITE
 
-        chosen = chosen.including(REWRITE)
+        chosen = Mode(ExactLinker(), chosen.provided_optimizer).including(REWRITE)
     by_jax = isinstance(chosen.linker, JAXLinker)
     if by_jax:
         from pymc_pmala.jax_backend import ToNumpy
     options = {"on_unused_input": "ignore"} | compile_kwargs
-    # Fast maths would add up in an order that depends on what the compile cache holds: a chain
-    # resumed tomorrow would differ from today's in its last digits.
-    with model, config.change_flags(numba__fastmath=False):
+    with model:
         function = pymc_compile(list(inputs), list(outputs), mode=chosen, **options)
     function.trust_input = True
     return ToNumpy(function) if by_jax else function

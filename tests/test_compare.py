@@ -86,7 +86,7 @@ def test_the_plot_has_a_bar_for_every_sampler_measured_on_the_axes_given(compari
 
 def test_seconds_end_the_chains_after_tuning(model):
     steps = {"PMALA": lambda: PMALA(**FAST)}
-    found = compare(model, steps=steps, seconds=0.4, tune=50, chains=2, **QUIET)
+    found = compare(model, steps=steps, seconds=2, tune=50, chains=2, **QUIET)
     draws = found.idata["PMALA"].posterior.sizes
     assert draws["chain"] == 2
     assert 0 < draws["draw"] < 50_000
