@@ -521,7 +521,7 @@ class Langevin(ArrayStepShared):
             TextColumn("{task.fields[divergences]}", table_column=Column("Divergences", ratio=1)),
             TextColumn("{task.fields[step_size]:0.3f}", table_column=Column("Step size", ratio=1)),
             TextColumn(
-                "{task.fields[acceptance_rate]:0.2f}", table_column=Column("Acceptance", ratio=1)
+                "{task.fields[acceptance_rate]:0.2f}", table_column=Column("Accept", ratio=1)
             ),
         ]
         stats = {name: [0] * n_chains for name in ("divergences", "step_size", "acceptance_rate")}
