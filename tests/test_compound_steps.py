@@ -122,7 +122,7 @@ def test_the_progress_bar_has_columns_of_its_own(beside, capsys, monkeypatch):
         for options in ({"chains": 1}, {"chains": 2}):
             sample(steps, progressbar=True, **options)
             shown = capsys.readouterr().out
-            for header in ("Divergences", "Step size", "Acceptance"):
+            for header in ("Divergences", "Step size", "Accept"):
                 assert header in shown
 
 
