@@ -178,7 +178,7 @@ def _entry(cell: Cell | str | None, figure: str, base: float | None) -> str:
     value = getattr(cell, figure)
     if value is None:
         return "–"
-    return _number(value) if base is None else f"{_number(value)} (×{value / base:.2g})"
+    return _number(value) if base is None else f"{_number(value)} (×{_number(value / base)})"
 
 
 def _number(value: float | None) -> str:
