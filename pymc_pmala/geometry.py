@@ -93,16 +93,15 @@ def complete_point(
             f"Unknown names in the point: {unknown}. Expected value variables: "
             f"{sorted(variables)}; see `model.initial_point()`."
         )
+    # PyMC gives every value, and compiles to find an initial point.
+    fixed = all(None not in variable.type.shape for variable in variables.values())
+    start = {} if fixed and set(given) == set(variables) else model.initial_point()
     for name, value in given.items():
-        shape = variables[name].type.shape
-        if len(shape) != np.ndim(value) or any(
-            n not in (None, m) for n, m in zip(shape, np.shape(value), strict=True)
-        ):
+        shape = np.shape(start[name]) if start else variables[name].type.shape
+        if np.shape(value) != shape:
             raise ValueError(
                 f"{name!r} has shape {np.shape(value)} in the point, but {shape} in the model."
             )
-    # PyMC gives every value, and compiles to find an initial point.
-    start = {} if set(given) == set(variables) else model.initial_point()
     values = start | dict(given)
     return {
         name: np.asarray(values[name], dtype=variable.dtype) for name, variable in variables.items()

@@ -58,8 +58,7 @@ class PMALA(Langevin):
     adapt_step_size : bool, default True
         Whether to tune the step size.
     step_size_jitter : float, default 0.0
-        Each draw's step is h times a number uniform in 1 ± this. It breaks cycles in which a
-        chain of one step size may be caught.
+        Each draw's step is h times a number uniform in 1 ± this.
     thin : int, optional
         Transitions for each recorded draw after tuning; statistics are those of the last.
         If not given, tuning finds how many make draws nearly independent, 32 at most: it

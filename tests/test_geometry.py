@@ -264,3 +264,10 @@ def test_unknown_names_and_wrong_shapes_in_the_point_are_refused():
         local_geometry({"y": np.zeros(2)}, model=model)
     with pytest.raises(ValueError, match="has shape"):
         local_geometry({"x": np.zeros(3)}, model=model)
+
+
+def test_a_point_of_the_wrong_shape_is_refused_where_only_the_coords_tell_the_shape():
+    with pm.Model(coords={"group": range(3)}) as model:
+        pm.Normal("x", dims="group")
+    with pytest.raises(ValueError, match=r"'x' has shape \(4,\) in the point, but \(3,\)"):
+        local_geometry({"x": np.zeros(4)}, model=model)

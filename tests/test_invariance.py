@@ -290,7 +290,14 @@ def test_parameters_stay_distributed_as_the_prior_when_data_follow(method, metri
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fault", ["log-determinant dropped", "metric of the wrong end"])
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "log-determinant dropped",
+        "metric of the wrong end",
+        "Γ missing in the reverse density",
+    ],
+)
 def test_the_prior_is_lost_with(fault, monkeypatch):
     monkeypatch.setattr(*FAULTS[fault])
     model = mean_and_scale()
