@@ -241,7 +241,7 @@ def draw_ratios(found: dict[tuple[str, str], Cell | str], path: Path) -> None:
     """Draw each sampler's effective draws a second, tuning included, over nutpie's."""
     rows, columns = _present(found)
     figure, axes = plt.subplots(figsize=(8, 1 + 0.4 * len(rows)), layout="constrained")
-    markers = dict(zip(SAMPLERS, "oDs^vx+*", strict=True))
+    markers = dict(zip(SAMPLERS, "oDs^vx+*12", strict=True))
     for column in columns:
         points = []
         for height, row in enumerate(reversed(rows)):

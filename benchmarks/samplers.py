@@ -2,11 +2,14 @@
 
 import importlib
 import importlib.util
+import math
 import resource
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import numpy as np
 import pymc as pm
@@ -78,11 +81,13 @@ def _timed_draws(run: TimedRun, model: pm.Model) -> TimedDraws:
     return TimedDraws(free_draws(run.idata, model), run.setup, run.tuning, run.sampling)
 
 
-def _langevin(cls: type, model: pm.Model, row: Row, options: dict[str, Any]) -> TimedDraws:
+def _langevin(
+    cls: type, arguments: dict[str, Any], model: pm.Model, row: Row, options: dict[str, Any]
+) -> TimedDraws:
     def step():
         if not row.blocks:
-            return cls()
-        return [cls([model[name] for name in block]) for block in row.blocks]
+            return cls(**arguments)
+        return [cls([model[name] for name in block], **arguments) for block in row.blocks]
 
     return _timed(model, options, step)
 
@@ -98,40 +103,67 @@ def _nutpie(model: pm.Model, row: Row, options: dict[str, Any]) -> TimedDraws:
 def _jax(name: str, model: pm.Model, row: Row, options: dict[str, Any]) -> TimedDraws:
     """NUTS of a JAX package through PyMC.
 
-    It compiles, tunes and samples in one call. XLA tells how long it compiled; the rest is
-    divided by the number of draws.
+    It compiles, tunes and samples in one call, which PyMC makes of a function of its own. XLA
+    tells when it compiled; the rest of the call is divided by the number of draws.
     """
-    from jax import monitoring
+    from jax import block_until_ready, monitoring
+    from pymc.sampling import jax as backend
 
-    compiling = 0.0
+    compiling: list[tuple[float, float]] = []
+    running = 0.0
 
-    def listen(event: str, duration: float, **kwargs) -> None:
-        nonlocal compiling
+    def listen(event: str, duration: float, **kwargs: Any) -> None:
         if event.startswith("/jax/core/compile"):
-            compiling += duration
+            now = time.perf_counter()
+            compiling.append((now - duration, now))
+
+    function = f"_sample_{name}_nuts"
+    sample = getattr(backend, function)
+
+    def timed(**arguments: Any) -> Any:
+        nonlocal running
+        compiling.clear()
+        wall, start = time.perf_counter(), processor_seconds()
+        drawn = block_until_ready(sample(**arguments))
+        passed = time.perf_counter() - wall
+        # Compiling is told by the clock on the wall.
+        share = 1.0 - _covered(compiling) / passed
+        running = share * (processor_seconds() - start)
+        return drawn
 
     monitoring.register_event_duration_secs_listener(listen)
-    wall, start = time.perf_counter(), processor_seconds()
-    with model:
+    start = processor_seconds()
+    with model, patch.object(backend, function, timed):
         idata = pm.sample(
             nuts_sampler=name, nuts_sampler_kwargs={"jitter": row.jitter}, **options, **QUIET
         )
     total = processor_seconds() - start
-    # Both are told by the clock on the wall.
-    running = max(float(idata.posterior.attrs["sampling_time"]) - compiling, 0.0)
-    running *= total / (time.perf_counter() - wall)
     tune = int(idata.posterior.attrs["tuning_steps"])
     share = tune / (tune + options["draws"])
     draws = free_draws(idata, model)
     return TimedDraws(draws, total - running, share * running, (1 - share) * running)
 
 
+def _covered(intervals: list[tuple[float, float]]) -> float:
+    """Length of what intervals cover together: one compilation may call another."""
+    covered, end = 0.0, -math.inf
+    for start, stop in sorted(intervals):
+        covered += max(0.0, stop - max(start, end))
+        end = max(end, stop)
+    return covered
+
+
 def _column(cls: type) -> Sampler:
-    return Sampler(cls.__name__, lambda *arguments: _langevin(cls, *arguments))
+    return Sampler(cls.__name__, partial(_langevin, cls, {}))
+
+
+def _euler_column(cls: type) -> Sampler:
+    """With the integrator that is not the default, to show why it is not."""
+    return Sampler(f"{cls.__name__}, Euler", partial(_langevin, cls, {"integrator": "euler"}))
 
 
 def _jax_column(title: str, name: str) -> Sampler:
-    return Sampler(title, lambda *arguments: _jax(name, *arguments), name)
+    return Sampler(title, partial(_jax, name), name)
 
 
 SAMPLERS: dict[str, Sampler] = {
@@ -143,4 +175,6 @@ SAMPLERS: dict[str, Sampler] = {
     "nutpie": Sampler("nutpie", _nutpie, "nutpie"),
     "numpyro": _jax_column("NumPyro", "numpyro"),
     "blackjax": _jax_column("BlackJAX", "blackjax"),
+    "pmala_euler": _euler_column(PMALA),
+    "mala_euler": _euler_column(MALA),
 }

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pymc as pm
+from pymc.blocking import DictToArrayBijection
 from pymc.pytensorf import compile as pymc_compile
 from pymc.pytensorf import make_shared_replacements
 
@@ -47,6 +48,7 @@ def transition_table(names: list[str], folder: str | None) -> list[dict]:
                 "gradient_us": 1e6 * seconds["gradient"],
                 **{f"{label}_gradients": seconds[label] / seconds["gradient"] for label in steps},
                 "PMALA_draw_over_transition": draw / seconds["PMALA"],
+                "PMALA_python_us": 1e6 * python_seconds(steps["PMALA"], model),
             }
         )
     return rows
@@ -97,6 +99,24 @@ def transition_call(step, model: pm.Model) -> Callable[[], object]:
     scales = step._scales(0.5)
     arguments = (noise, *scales, *state[:3], *state.factor)
     return lambda: step._transition(*arguments)
+
+
+def python_seconds(step, model: pm.Model) -> float:
+    """Seconds of a draw outside compiled code: its time with a transition that is no work."""
+    point = DictToArrayBijection.map(model.initial_point())
+    step.set_rng(np.random.default_rng(1))
+    step.astep(point)
+    step.stop_tuning()
+    outputs = transition_call(step, model)()
+    compiled, step._transition = step._transition, lambda *inputs: list(outputs)
+
+    def draw() -> None:
+        nonlocal point
+        point, _ = step.astep(point)
+
+    seconds = interleaved({"draw": draw})["draw"]
+    step._transition = compiled
+    return seconds
 
 
 def interleaved(calls: dict[str, Callable[[], object]]) -> dict[str, float]:

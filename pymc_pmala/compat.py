@@ -14,9 +14,16 @@ from pytensor.graph.op import Op
 from pytensor.tensor import subtensor
 from pytensor.tensor.special import LogSoftmax
 
+try:
+    from pytensor.tensor.linalg import SolveTriangular
+except ImportError:
+    # Goes with pytensor 2.
+    from pytensor.tensor.slinalg import SolveTriangular
+
 __all__ = [
     "INDEXING_OPS",
     "WRITING_OPS",
+    "SolveTriangular",
     "concatenate_chains",
     "inner_graph",
     "node_pushforward",

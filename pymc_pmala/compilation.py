@@ -11,6 +11,9 @@ from pytensor.graph.basic import Variable
 from pytensor.graph.fg import FunctionGraph
 from pytensor.link.jax.linker import JAXLinker
 from pytensor.link.numba.linker import NumbaLinker
+from pytensor.link.vm import VMLinker
+
+from pymc_pmala import sums, switches
 
 __all__ = ["INTERPRETED", "compile_graph"]
 
@@ -36,6 +39,19 @@ class ExactLinker(NumbaLinker):
             return super().jit_compile(fn_and_cache)
 
 
+class QuickLinker(VMLinker):
+    """C without the compiler's costliest optimisations, also where a copy is compiled anew.
+
+    They take a quarter of the compiler's time and save none: what a transition does is done in the
+    BLAS and in the functions of libm.
+    """
+
+    def make_all(self, *args: Any, **kwargs: Any) -> Any:
+        """As the C linker, with the flags that its compiler reads here."""
+        with config.change_flags(gcc__cxxflags=f"{config.gcc__cxxflags} -O1"):
+            return super().make_all(*args, **kwargs)
+
+
 def compile_graph(
     inputs: Sequence[Variable],
     outputs: Sequence[Variable],
@@ -56,11 +72,14 @@ def compile_graph(
     **compile_kwargs
         Passed to pytensor.
     """
-    chosen = get_mode(mode)
+    chosen = get_mode(mode).including(switches.REWRITE, sums.REWRITE)
     if isinstance(chosen.linker, NumbaLinker):
-        from pymc_pmala.products import REWRITE
+        from pymc_pmala import products, solves
 
-        chosen = Mode(ExactLinker(), chosen.provided_optimizer).including(REWRITE)
+        chosen = Mode(ExactLinker(), chosen.provided_optimizer)
+        chosen = chosen.including(products.REWRITE, solves.REWRITE)
+    elif isinstance(chosen.linker, VMLinker) and chosen.linker.use_cloop:
+        chosen = Mode(QuickLinker(use_cloop=True), chosen.provided_optimizer)
     by_jax = isinstance(chosen.linker, JAXLinker)
     if by_jax:
         from pymc_pmala.jax_backend import ToNumpy

@@ -39,6 +39,7 @@ __all__ = [
     "along_elements",
     "batch",
     "gradient",
+    "gradients",
     "has_loop",
     "has_opaque_op",
     "in_loops",
@@ -311,15 +312,31 @@ def value_and_gradient(
     Forward, all elements' derivatives ride in the loop that computes the value, and no step
     of it has to be remembered.
     """
-    if not has_loop([cost]) or wrt.type.shape[0] > _MOST_FORWARD:
+    if not _is_forward(cost, wrt):
         return cost, gradient(cost, wrt)
+    value, slopes = _forward(cost, wrt, wrt[None])
+    return value[0], slopes
+
+
+def gradients(cost: TensorVariable, wrt: TensorVariable, points: TensorVariable) -> TensorVariable:
+    """Gradients of a scalar at many points, as rows: in one loop where it has one."""
+    if not _is_forward(cost, wrt):
+        return batch([gradient(cost, wrt)], {wrt: points})[0]
+    return _forward(cost, wrt, points)[1].reshape(points.shape)
+
+
+def _is_forward(cost: TensorVariable, wrt: TensorVariable) -> bool:
+    return has_loop([cost]) and wrt.type.shape[0] <= _MOST_FORWARD
+
+
+def _forward(cost: TensorVariable, wrt: TensorVariable, points: TensorVariable) -> list[Variable]:
+    """A scalar and its derivatives at points, each point repeated for each element."""
     direction = wrt.type()
     loops: Loops = {}
     [slope] = pushforward([cost], wrt, direction, loops)
     if slope is None:
-        return cost, pt.zeros_like(wrt)
-    value, slopes = along_elements(in_loops([cost, slope], loops), wrt, direction, wrt[None])
-    return value[0], slopes
+        slope = 0.0 * direction.sum()
+    return along_elements(in_loops([cost, slope], loops), wrt, direction, points)
 
 
 def along_elements(
@@ -397,12 +414,11 @@ def batch(outputs: Sequence[Variable], replace: Mapping[Variable, Variable]) -> 
     known = dict(replace)
     for node in toposort(list(outputs), blockers=list(known)):
         if isinstance(node.op, Scan):
-            inputs = vectorize_graph(node.inputs, known)
-            if any(b.type.ndim > v.type.ndim for b, v in zip(inputs, node.inputs, strict=True)):
-                try:
-                    known |= zip(node.outputs, batch_scan(node, inputs, batch), strict=True)
-                except NotImplementedError:
-                    continue
+            try:
+                batched = batch_scan(node, partial(vectorize_graph, replace=known), batch)
+            except NotImplementedError:
+                continue
+            known |= zip(node.outputs, batched, strict=True)
     return vectorize_graph(list(outputs), known)
 
 

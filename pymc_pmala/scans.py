@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import pytensor.tensor as pt
 from pytensor.graph.basic import Apply, Variable
 from pytensor.scan.op import Scan, ScanInfo
+from pytensor.tensor.subtensor import IncSubtensor, get_constant_idx
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_pmala.compat import inner_graph
@@ -18,6 +19,7 @@ from pymc_pmala.compat import inner_graph
 __all__ = ["batch_scan", "push_scan"]
 
 Push = Callable[[Sequence[Variable], Mapping[Variable, Variable | None]], list[Variable | None]]
+Vectorize = Callable[[Sequence[Variable]], list[Variable]]
 Batch = Callable[[Sequence[Variable], Mapping[Variable, Variable]], list[Variable]]
 
 
@@ -31,9 +33,9 @@ class _Series:
 
 @dataclass(frozen=True, eq=False)
 class _State:
-    """Something that a loop carries: its buffer, its past values by tap, its next value."""
+    """Something that a loop carries: its first values, its past ones by tap, its next one."""
 
-    outer: TensorVariable
+    start: TensorVariable
     taps: tuple[int, ...]
     inner: tuple[TensorVariable, ...]
     update: TensorVariable
@@ -67,7 +69,9 @@ def push_scan(
     for series in [*loop.sequences, *loop.constants]:
         if known[series.outer] is not None:
             moving[series.inner] = series.inner.type()
-    active = [known[state.outer] is not None for state in loop.states]
+    first = 1 + len(loop.sequences)
+    buffers = tangents[first : first + len(loop.states)]
+    active = [buffer is not None for buffer in buffers]
     updates = [state.update for state in loop.states] + [r.update for r in loop.results]
     while True:
         for state, is_active in zip(loop.states, active, strict=True):
@@ -85,12 +89,14 @@ def push_scan(
 
     tangent_states = [
         _State(
-            pt.zeros_like(state.outer) if known[state.outer] is None else known[state.outer],
+            pt.zeros_like(state.start) if buffer is None else _start(buffer, state.taps),
             state.taps,
             tuple(moving[tap] for tap in state.inner),
             pt.zeros_like(state.update) if tangent is None else tangent,
         )
-        for state, tangent, is_active in zip(loop.states, pushed[:n], active, strict=True)
+        for state, buffer, tangent, is_active in zip(
+            loop.states, buffers, pushed[:n], active, strict=True
+        )
         if is_active
     ]
     tangent_results = [
@@ -114,11 +120,18 @@ def push_scan(
     ]
 
 
-def batch_scan(node: Apply, batched: Sequence[Variable], batch: Batch) -> list[Variable]:
-    """A Scan over many values of some inputs, along a leading axis, in one loop."""
+def batch_scan(node: Apply, vectorize: Vectorize, batch: Batch) -> list[Variable]:
+    """A Scan over many values of some inputs, along a leading axis, in one loop.
+
+    `vectorize` makes the values of a graph outside the loop many, `batch` those of one inside.
+    """
     loop = _take_apart(node)
-    known = dict(zip(node.inputs, batched, strict=True))
-    size = next(b.shape[0] for b, v in zip(batched, node.inputs, strict=True) if b.ndim > v.ndim)
+    read = [series.outer for series in [*loop.sequences, *loop.constants]]
+    read += [state.start for state in loop.states]
+    known = dict(zip(read, vectorize(read), strict=True))
+    sizes = [b.shape[0] for v, b in known.items() if b.ndim > v.ndim]
+    if not sizes:
+        return list(node.outputs)
     inner: dict[Variable, Variable] = {}
 
     def series(old: _Series, constant: bool) -> _Series:
@@ -131,19 +144,19 @@ def batch_scan(node: Apply, batched: Sequence[Variable], batch: Batch) -> list[V
 
     sequences = [series(s, constant=False) for s in loop.sequences]
     constants = [series(s, constant=True) for s in loop.constants]
-    wide = [known[state.outer].ndim > state.outer.ndim for state in loop.states]
+    wide = [known[state.start].ndim > state.start.ndim for state in loop.states]
     updates = [state.update for state in loop.states] + [r.update for r in loop.results]
     while True:
-        outers = []
+        starts = []
         for state, is_wide in zip(loop.states, wide, strict=True):
-            outer = known[state.outer]
-            if is_wide and outer.ndim == state.outer.ndim:
-                outer = pt.repeat(outer[:, None], size, axis=1)
+            start = known[state.start]
+            if is_wide and start.ndim == state.start.ndim:
+                start = pt.repeat(start[:, None], sizes[0], axis=1)
             elif is_wide:
-                outer = outer.swapaxes(0, 1)
-            outers.append(outer)
+                start = start.swapaxes(0, 1)
+            starts.append(start)
             if is_wide:
-                inner |= {tap: _element(outer) for tap in state.inner if tap not in inner}
+                inner |= {tap: _element(start) for tap in state.inner if tap not in inner}
         vectorized = batch(updates, inner) if inner else updates
         reached = [
             w or v.ndim > s.update.ndim
@@ -154,8 +167,8 @@ def batch_scan(node: Apply, batched: Sequence[Variable], batch: Batch) -> list[V
         wide = reached
     n = len(loop.states)
     states = [
-        _State(outer, state.taps, tuple(inner.get(tap, tap) for tap in state.inner), update)
-        for state, outer, update in zip(loop.states, outers, vectorized[:n], strict=True)
+        _State(start, state.taps, tuple(inner.get(tap, tap) for tap in state.inner), update)
+        for state, start, update in zip(loop.states, starts, vectorized[:n], strict=True)
     ]
     results = [
         _Result(result.length, update)
@@ -185,12 +198,41 @@ def _take_apart(node: Apply) -> _Loop:
     n_steps = next(outer)
     sequences = [_Series(next(outer), next(inner)) for _ in range(info.n_seqs)]
     states = [
-        _State(next(outer), tuple(taps), tuple(next(inner) for _ in taps), next(updates))
+        _State(
+            _start(next(outer), taps), tuple(taps), tuple(next(inner) for _ in taps), next(updates)
+        )
         for taps in (*info.mit_sot_in_slices, *info.sit_sot_in_slices)
     ]
     results = [_Result(next(outer), next(updates)) for _ in range(info.n_nit_sot)]
     constants = [_Series(next(outer), next(inner)) for _ in range(info.n_non_seqs)]
     return _Loop(op, n_steps, sequences, states, results, constants)
+
+
+def _start(buffer: TensorVariable, taps: Sequence[int]) -> TensorVariable:
+    """The values that a loop finds in a state's buffer before its first step.
+
+    pytensor has written them into an empty one. Two loops over the same values are one only
+    if they start alike, and what is empty is alike to nothing.
+    """
+    count = -min(taps)
+    node = buffer.owner
+    if (
+        node is not None
+        and isinstance(node.op, IncSubtensor)
+        and node.op.set_instead_of_inc
+        and node.inputs[1].ndim == buffer.ndim
+    ):
+        into, written, *positions = node.inputs
+        indices = get_constant_idx(node.op.idx_list, [into, *positions], allow_partial=True)
+        if list(indices) == [slice(None, count, None)]:
+            return written
+    return buffer[:count]
+
+
+def _buffer(state: _State, n_steps: Variable) -> TensorVariable:
+    count = -min(state.taps)
+    shape = (n_steps + count, *[state.start.shape[i] for i in range(1, state.start.ndim)])
+    return pt.set_subtensor(pt.empty(shape, dtype=state.start.dtype)[:count], state.start)
 
 
 def _assemble(loop: _Loop) -> tuple[list[TensorVariable], list[TensorVariable]]:
@@ -220,7 +262,7 @@ def _assemble(loop: _Loop) -> tuple[list[TensorVariable], list[TensorVariable]]:
     outputs = op(
         loop.n_steps,
         *[s.outer for s in loop.sequences],
-        *[state.outer for state in ordered],
+        *[_buffer(state, loop.n_steps) for state in ordered],
         *[result.length for result in loop.results],
         *[s.outer for s in loop.constants],
         return_list=True,

@@ -21,6 +21,9 @@ from pymc_pmala.proposal import State
 
 __all__ = ["MALA", "MMALA", "PMALA", "SimplifiedMMALA"]
 
+# Points from the start of tuning after each of which MALA's preconditioner is factorised anew.
+_EVERY_POINT = 50
+
 
 class PMALA(Langevin):
     r"""Position-dependent Metropolis-adjusted Langevin algorithm.
@@ -285,6 +288,9 @@ class MALA(Langevin):
         if not self._adapts or self._state is None:
             return
         self.metric_average.update(self._pieces(self._state.x))
+        # One more point among many changes little.
+        if self.metric_average.count > _EVERY_POINT and self.metric_average.count % 4:
+            return
         log_det, *factor = self._factorise(*self.metric_average.mean)
         if not np.isfinite(log_det):
             return

@@ -5,6 +5,7 @@ import logging
 import os
 from collections.abc import Iterable, Sequence
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 
 # Before NumPy is imported: one BLAS thread, so that CPU times mean something.
@@ -78,17 +79,14 @@ def _report(
 
 
 def _run(cases: Sequence[Case], replicates: int, settings: Settings) -> dict[str, Results]:
-    wanted = {case.name: min(replicates, case.enough) for case in cases}
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True)) as bar:
-        task = bar.add_task("", total=sum(wanted.values()))
+        total = sum(min(replicates, case.enough) for case in cases)
+        task = bar.add_task("", total=total)
         results = {}
-        for case in cases:
-            bar.update(task, description=case.name)
-            advance = partial(bar.advance, task)
-            result = run(case, wanted[case.name], settings.folder, advance)
-            if result is not None:
-                results[case.name] = result
+        for posterior, group in groupby(cases, lambda case: case.name.rpartition("/")[0]):
+            bar.update(task, description=posterior)
+            results |= run(list(group), replicates, settings.folder, partial(bar.advance, task))
     return results
 
 

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,11 @@ from pymc_pmala.timing import sampling_share
 __all__ = ["NUTPIE", "NUTS", "Case", "Results", "Settings", "run"]
 
 NUTS, NUTPIE = "pm.NUTS", "nutpie"
-# Chains that share one call of `pm.sample`: what an interruption can lose.
-BATCH = 5
+
+Chain = tuple[Mapping[str, np.ndarray], float, Mapping[str, list[float]]]
+"""Draws by name, the CPU time that they took, and means of statistics."""
+Sampler = Callable[[int], Chain]
+"""Makes the chain of a seed."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,8 @@ class Case:
         Variables whose draws are kept; all by default.
     enough : int
         Replicates beyond which no more are run, however many are asked for.
+    jitter : bool
+        Whether nutpie starts at random near the start, as it must where a derivative is zero.
     """
 
     name: str
@@ -69,6 +74,7 @@ class Case:
     start: Mapping[str, Any] = field(default_factory=dict)
     names: tuple[str, ...] | None = None
     enough: int = 1000
+    jitter: bool = False
 
 
 @dataclass(frozen=True)
@@ -102,28 +108,36 @@ class Results:
 
 
 def run(
-    case: Case, replicates: int, folder: Path, advance: Callable[[int], None]
-) -> Results | None:
-    """Results of a case: from its file as far as they are there, the others now.
+    cases: Sequence[Case], replicates: int, folder: Path, advance: Callable[[], None]
+) -> dict[str, Results]:
+    """Results of cases by name: from their files as far as they are there, the others now.
 
-    `advance` is told of every number of chains that are done. None if there are no results
-    and none are asked for.
+    The methods take turns, chain by chain, so that they share the good and the bad moments of
+    the machine and their times can be compared. `advance` is told of every chain. What has no
+    results, and none asked for, is left out.
     """
-    path = folder / f"{case.name}.json"
-    done = json.loads(path.read_text()) if path.is_file() else []
-    advance(min(len(done), replicates))
-    if len(done) < replicates:
-        model, method = case.build()
-        while len(done) < replicates:
-            seeds = range(len(done) + 1, min(len(done) + BATCH, replicates) + 1)
-            sample = _nutpie if method == NUTPIE else _pymc
-            done += [_measure(case, *chain) for chain in sample(case, model, method, list(seeds))]
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(json.dumps(done))
-            advance(len(seeds))
-    if not done:
-        return None
-    columns = {key: np.array([chain[key] for chain in done]) for key in done[0]}
+    paths = {case.name: folder / f"{case.name}.json" for case in cases}
+    done = {
+        name: json.loads(path.read_text()) if path.is_file() else [] for name, path in paths.items()
+    }
+    samplers: dict[str, Sampler] = {}
+    for seed in range(1, replicates + 1):
+        for case in cases:
+            if seed > case.enough:
+                continue
+            chains, path = done[case.name], paths[case.name]
+            if len(chains) < seed:
+                if case.name not in samplers:
+                    samplers[case.name] = _sampler(case)
+                chains.append(_measure(case, *samplers[case.name](seed)))
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(json.dumps(chains))
+            advance()
+    return {name: _results(case, done[name]) for case in cases if done[name := case.name]}
+
+
+def _results(case: Case, chains: list[dict[str, Any]]) -> Results:
+    columns = {key: np.array([chain[key] for chain in chains]) for key in chains[0]}
     return Results(draws=case.draws, **columns)
 
 
@@ -141,49 +155,62 @@ def _measure(
 
 
 class _Clock:
-    """Callback of `pm.sample`: the CPU time of each chain's kept draws."""
+    """Callback of `pm.sample`: the CPU time of the kept draws."""
 
     def __init__(self) -> None:
-        self.started: dict[int, float] = {}
-        self.ended: dict[int, float] = {}
+        self.started = self.ended = 0.0
 
     def __call__(self, trace, draw) -> None:
-        now = time.process_time()
+        self.ended = time.process_time()
         if draw.tuning:
-            self.started[draw.chain] = now
-        self.ended[draw.chain] = now
+            self.started = self.ended
 
 
-def _pymc(case: Case, model: pm.Model, method: Any, seeds: list[int]):
-    clock = _Clock()
-    with model:
-        idata = pm.sample(
-            draws=case.draws,
-            tune=case.burn_in,
-            chains=len(seeds),
-            cores=1,
-            random_seed=seeds,
-            initvals=dict(case.start),
-            var_names=case.names,
-            callback=clock,
-            progressbar=False,
-            compute_convergence_checks=False,
-            **({"nuts_sampler": "pymc"} if method == NUTS else {"step": method}),
-        )
-    for chain in range(len(seeds)):
+def _sampler(case: Case) -> Sampler:
+    model, method = case.build()
+    return _nutpie(case, model) if method == NUTPIE else _pymc(case, model, method)
+
+
+def _pymc(case: Case, model: pm.Model, method: Any) -> Sampler:
+    # Without jitter: chains start where the paper's do, in its mode.
+    nuts = {"nuts_sampler": "pymc", "init": "adapt_diag"}
+    how = nuts if method == NUTS else {"step": method}
+
+    def sample(seed: int) -> Chain:
+        clock = _Clock()
+        with model:
+            idata = pm.sample(
+                draws=case.draws,
+                tune=case.burn_in,
+                chains=1,
+                cores=1,
+                random_seed=[seed],
+                initvals=dict(case.start),
+                var_names=case.names,
+                callback=clock,
+                progressbar=False,
+                compute_convergence_checks=False,
+                **how,
+            )
         # A compound step has one value for each of its steps.
         stats = {
-            name: np.atleast_1d(idata.sample_stats[of].values[chain].mean(axis=0)).tolist()
+            name: np.atleast_1d(idata.sample_stats[of].values[0].mean(axis=0)).tolist()
             for name, of in [("acceptance", "acceptance_rate"), ("step_size", "step_size")]
         }
-        yield _chain(idata, chain), clock.ended[chain] - clock.started[chain], stats
+        return _draws(idata), clock.ended - clock.started, stats
+
+    return sample
 
 
-def _nutpie(case: Case, model: pm.Model, method: str, seeds: list[int]):
+def _nutpie(case: Case, model: pm.Model) -> Sampler:
     import nutpie
 
-    compiled = nutpie.compile_pymc_model(model)
-    for seed in seeds:
+    start = {model[name]: np.asarray(value) for name, value in case.start.items()}
+    compiled = nutpie.compile_pymc_model(
+        model, initial_points=start, jitter_rvs=None if case.jitter else set()
+    )
+
+    def sample(seed: int) -> Chain:
         start = time.process_time()
         idata = nutpie.sample(
             compiled,
@@ -200,9 +227,11 @@ def _nutpie(case: Case, model: pm.Model, method: str, seeds: list[int]):
             "acceptance": [float(idata.sample_stats["mean_tree_accept"].mean())],
             "step_size": [float(idata.sample_stats["step_size"].mean())],
         }
-        yield _chain(idata, 0), sampling_share(idata) * seconds, stats
+        return _draws(idata), sampling_share(idata) * seconds, stats
+
+    return sample
 
 
-def _chain(idata, chain: int) -> dict[str, np.ndarray]:
+def _draws(idata: Any) -> dict[str, np.ndarray]:
     posterior = idata.posterior
-    return {str(name): posterior[name].values[chain] for name in posterior.data_vars}
+    return {str(name): posterior[name].values[0] for name in posterior.data_vars}

@@ -67,7 +67,10 @@ def _case(name: str, title: str, data: str | None, **options: int) -> Case:
         model = logistic_regression(*load_logistic(name, data))
         return model, (PAPER | BESIDE)[title](name, model)
 
-    return Case(f"logistic/{name}/{title}", build, lambda draws: draws["beta"], **options)
+    # At β = 0 the derivative by the intercept is zero where both classes are of one size.
+    return Case(
+        f"logistic/{name}/{title}", build, lambda draws: draws["beta"], jitter=True, **options
+    )
 
 
 def tables(settings: Settings, results: dict[str, Results]) -> Iterator[Table]:

@@ -119,6 +119,7 @@ def tables(settings: Settings, results: dict[str, Results]) -> Iterator[Table]:
             "GC, MMALA: β, σ, φ",
             *NAMES,
             "ms per transition",
+            "min ESS/s",
         ],
     )
     for name, result in results.items():
@@ -134,6 +135,7 @@ def tables(settings: Settings, results: dict[str, Results]) -> Iterator[Table]:
             published(VOLATILITY_GC) if title in ("PMALA", "MMALA") else "",
             *[f"{mean:.3f} ± {sd:.3f}" for mean, sd in moments],
             f"{1e3 * np.median(result.seconds) / result.draws:.2f}",
+            f"{np.median(result.sizes.min(axis=1) / result.seconds):.1f}",
         )
     yield table
     if not settings.quick:

@@ -1,0 +1,60 @@
+"""Factors that a sum does not run over, taken out of it.
+
+The derivative of a Bernoulli's weight p(1 − p) along directions l_r, in a regression with
+predictors X, is ``sum_r(a * (X l_r)**2 + b * (X l_r)**2)``, a and b without the index r: eight
+products for each r and observation, where ``(a + b) * sum_r((X l_r)**2)`` has one.
+"""
+
+from collections import Counter
+from typing import Any
+
+import pytensor.tensor as pt
+from pytensor.compile.mode import optdb
+from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.rewriting.basic import dfs_rewriter, node_rewriter
+from pytensor.scalar.basic import Add, Mul, Sub
+from pytensor.tensor.elemwise import Elemwise
+from pytensor.tensor.math import Sum
+
+__all__ = ["REWRITE"]
+
+REWRITE = "pymc_pmala_sums"
+"""Name by which a mode includes the rewrite of sums; no mode has it by itself."""
+
+
+@node_rewriter([Sum])
+def _common_factor(fgraph: Any, node: Apply) -> list[Variable] | None:
+    """Rewrite ``sum(a * c + b * c)`` as ``(a + b) * sum(c)``, a and b constant along the sum."""
+    [summand], axes = node.inputs, node.op.axis
+    if axes is None or not _is(summand, Add, Sub) or len(fgraph.clients[summand]) > 1:
+        return None
+    common, outer = None, []
+    for term in summand.owner.inputs:
+        factors = term.owner.inputs if _is(term, Mul) else [term]
+        constant = [f for f in factors if all(f.type.broadcastable[axis] for axis in axes)]
+        varying = Counter(f for f in factors if f not in constant)
+        # With different sums nothing is gained.
+        if not constant or (common is not None and varying != common):
+            return None
+        common = varying
+        outer.append(pt.mul(*constant) if len(constant) > 1 else constant[0])
+    if not common:
+        return None
+    inner = [*common.elements()]
+    product = pt.mul(*inner) if len(inner) > 1 else inner[0]
+    if product.type.broadcastable != summand.type.broadcastable:
+        return None
+    return [summand.owner.op(*outer).squeeze(axes) * node.op(product)]
+
+
+def _is(variable: Variable, *kinds: type) -> bool:
+    owner = variable.owner
+    return (
+        owner is not None
+        and isinstance(owner.op, Elemwise)
+        and isinstance(owner.op.scalar_op, kinds)
+    )
+
+
+# After the rewrites that flatten products, before elementwise passes are fused.
+optdb.register(REWRITE, dfs_rewriter(_common_factor), position=2.6)
