@@ -15,14 +15,15 @@ from pytensor.tensor import subtensor
 from pytensor.tensor.special import LogSoftmax
 
 try:
-    from pytensor.tensor.linalg import SolveTriangular
+    from pytensor.tensor.linalg import Cholesky, SolveTriangular
 except ImportError:
     # Goes with pytensor 2.
-    from pytensor.tensor.slinalg import SolveTriangular
+    from pytensor.tensor.slinalg import Cholesky, SolveTriangular
 
 __all__ = [
     "INDEXING_OPS",
     "WRITING_OPS",
+    "Cholesky",
     "SolveTriangular",
     "concatenate_chains",
     "inner_graph",

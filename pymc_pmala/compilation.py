@@ -13,7 +13,7 @@ from pytensor.link.jax.linker import JAXLinker
 from pytensor.link.numba.linker import NumbaLinker
 from pytensor.link.vm import VMLinker
 
-from pymc_pmala import sums, switches
+from pymc_pmala import scans, sums, switches
 
 __all__ = ["INTERPRETED", "compile_graph"]
 
@@ -21,22 +21,36 @@ INTERPRETED = Mode(linker="py", optimizer="fast_run").excluding("fusion", "inpla
 """For what is evaluated once: one evaluation is not worth a compiler's time."""
 
 
-class ExactLinker(NumbaLinker):
-    """Numba without fast maths, also where a copy of a function is compiled anew.
+class OneFunctionLinker(NumbaLinker):
+    """Numba with one function for the whole graph, and without fast maths.
 
     Fast maths adds up in an order that depends on what the compile cache holds: a chain resumed
     tomorrow, or by another process, would differ from today's in its last digits.
     """
 
+    # What pytensor fuses for its own numba functions is fused where the one is written.
+    incompatible_rewrites = (*NumbaLinker.incompatible_rewrites, "fuse_indexed_into_elemwise")
+
     def fgraph_convert(self, fgraph: FunctionGraph, **kwargs: Any) -> Any:
-        """As numba's linker, with the flag that it reads here."""
+        """The graph as a Python function, with the key of its compiled form."""
+        from pymc_pmala.numba_backend import graph_function
+
         with config.change_flags(numba__fastmath=False):
-            return super().fgraph_convert(fgraph, **kwargs)
+            return graph_function(fgraph)
 
     def jit_compile(self, fn_and_cache: Any) -> Callable:
-        """As numba's linker, with the flag that it reads here."""
-        with config.change_flags(numba__fastmath=False):
-            return super().jit_compile(fn_and_cache)
+        """Compile it, when it is called for the first time."""
+        from pytensor.link.numba.dispatch.basic import numba_njit
+
+        function, key = fn_and_cache
+        # Division by zero gives infinity, as everywhere in pytensor.
+        return numba_njit(
+            function,
+            fastmath=False,
+            final_function=True,
+            cache=key is not None,
+            error_model="numpy",
+        )
 
 
 class QuickLinker(VMLinker):
@@ -72,11 +86,11 @@ def compile_graph(
     **compile_kwargs
         Passed to pytensor.
     """
-    chosen = get_mode(mode).including(switches.REWRITE, sums.REWRITE)
+    chosen = get_mode(mode).including(scans.REWRITE, switches.REWRITE, sums.REWRITE)
     if isinstance(chosen.linker, NumbaLinker):
         from pymc_pmala import products, solves
 
-        chosen = Mode(ExactLinker(), chosen.provided_optimizer)
+        chosen = Mode(OneFunctionLinker(), chosen.provided_optimizer)
         chosen = chosen.including(products.REWRITE, solves.REWRITE)
     elif isinstance(chosen.linker, VMLinker) and chosen.linker.use_cloop:
         chosen = Mode(QuickLinker(use_cloop=True), chosen.provided_optimizer)

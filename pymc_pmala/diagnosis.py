@@ -17,8 +17,8 @@ _STUCK = 100
 # The metric is looked at in one draw of so many: it costs about as much as drawing noise.
 _EVERY = 10
 # Autocorrelation of a coordinate from draw to draw from which a chain is slow: an effective draw
-# in twelve. Tuning aims at 0.25.
-_SLOW = 0.85
+# in nine. Tuning aims at 0.25.
+_SLOW = 0.8
 # Jumps are looked at in one draw of so many, for the same reason.
 _EVERY_JUMP = 4
 # Share of draws with the metric's floor at work from which it is told.

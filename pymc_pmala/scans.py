@@ -9,14 +9,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pytensor.tensor as pt
+from pytensor.compile.mode import optdb
 from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.fg import FunctionGraph
+from pytensor.graph.rewriting.basic import GraphRewriter, MergeOptimizer
+from pytensor.graph.traversal import toposort
 from pytensor.scan.op import Scan, ScanInfo
+from pytensor.tensor.rewriting.basic import constant_folding
 from pytensor.tensor.subtensor import IncSubtensor, get_constant_idx
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_pmala.compat import inner_graph
 
-__all__ = ["batch_scan", "push_scan"]
+__all__ = ["REWRITE", "batch_scan", "push_scan"]
+
+REWRITE = "pymc_pmala_loops"
+"""Name by which a mode includes the merging of equal loops; no mode has it by itself."""
 
 Push = Callable[[Sequence[Variable], Mapping[Variable, Variable | None]], list[Variable | None]]
 Vectorize = Callable[[Sequence[Variable]], list[Variable]]
@@ -129,7 +137,7 @@ def batch_scan(node: Apply, vectorize: Vectorize, batch: Batch) -> list[Variable
     read = [series.outer for series in [*loop.sequences, *loop.constants]]
     read += [state.start for state in loop.states]
     known = dict(zip(read, vectorize(read), strict=True))
-    sizes = [b.shape[0] for v, b in known.items() if b.ndim > v.ndim]
+    sizes = [_length(b, 0) for v, b in known.items() if b.ndim > v.ndim]
     if not sizes:
         return list(node.outputs)
     inner: dict[Variable, Variable] = {}
@@ -189,6 +197,12 @@ def _element(outer: TensorVariable, constant: bool = False) -> TensorVariable:
     return pt.tensor(dtype=kind.dtype, shape=kind.type.shape)
 
 
+def _length(variable: TensorVariable, axis: int) -> Variable | int:
+    """Length of an axis, as a number if it is known: loops over the same are then alike."""
+    known = variable.type.shape[axis]
+    return variable.shape[axis] if known is None else known
+
+
 def _take_apart(node: Apply) -> _Loop:
     op, info = node.op, node.op.info
     if info.n_mit_mot or info.n_untraced_sit_sot or info.as_while:
@@ -231,7 +245,7 @@ def _start(buffer: TensorVariable, taps: Sequence[int]) -> TensorVariable:
 
 def _buffer(state: _State, n_steps: Variable) -> TensorVariable:
     count = -min(state.taps)
-    shape = (n_steps + count, *[state.start.shape[i] for i in range(1, state.start.ndim)])
+    shape = (n_steps + count, *[_length(state.start, i) for i in range(1, state.start.ndim)])
     return pt.set_subtensor(pt.empty(shape, dtype=state.start.dtype)[:count], state.start)
 
 
@@ -269,3 +283,27 @@ def _assemble(loop: _Loop) -> tuple[list[TensorVariable], list[TensorVariable]]:
     )
     states: list[TensorVariable] = [outputs[order.index(i)] for i in range(len(order))]
     return states, outputs[len(order) :]
+
+
+class MergeLoops(GraphRewriter):
+    """Let loops over the same values be one.
+
+    A gradient and a metric run the same loop. pytensor sees that once what is constant has been
+    computed, but by then it has changed each of the two in its own way.
+    """
+
+    def apply(self, fgraph: FunctionGraph) -> None:
+        """Compute what is constant and read by loops, and merge what has become equal."""
+        loops = [node for node in fgraph.apply_nodes if isinstance(node.op, Scan)]
+        for node in toposort([variable for loop in loops for variable in loop.inputs]):
+            if node not in fgraph.apply_nodes:
+                continue
+            folded = constant_folding.transform(fgraph, node)
+            if folded:
+                fgraph.replace_all(zip(node.outputs, folded, strict=True), reason=REWRITE)
+        if len(loops) > 1:
+            MergeOptimizer().rewrite(fgraph)
+
+
+# Before pytensor's rewrites of loops.
+optdb.register(REWRITE, MergeLoops(), position=0.02)

@@ -9,10 +9,10 @@ import pytest
 from pytensor import config
 from pytensor.compile.mode import Mode
 
-from pymc_pmala.compilation import ExactLinker, QuickLinker, compile_graph
+from pymc_pmala.compilation import OneFunctionLinker, QuickLinker, compile_graph
 
 
-@pytest.mark.parametrize(("name", "linker"), [("numba", ExactLinker), ("cvm", QuickLinker)])
+@pytest.mark.parametrize(("name", "linker"), [("numba", OneFunctionLinker), ("cvm", QuickLinker)])
 def test_a_copy_is_linked_as_the_original_was(name, linker):
     x = pt.dvector("x")
     mode = Mode(linker=name, optimizer="fast_run")

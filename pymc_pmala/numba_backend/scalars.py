@@ -1,0 +1,90 @@
+"""Scalar operations as source code."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from pytensor.scalar import basic as scalar
+
+__all__ = ["expression", "literal"]
+
+_INFIX: dict[type, str] = {
+    scalar.Add: "+",
+    scalar.Mul: "*",
+    scalar.Sub: "-",
+    scalar.TrueDiv: "/",
+    scalar.LT: "<",
+    scalar.GT: ">",
+    scalar.LE: "<=",
+    scalar.GE: ">=",
+    scalar.EQ: "==",
+    scalar.NEQ: "!=",
+}
+
+_FUNCTIONS: dict[type, str] = {
+    scalar.Exp: "math.exp",
+    scalar.Log: "math.log",
+    scalar.Log1p: "math.log1p",
+    scalar.Expm1: "math.expm1",
+    scalar.Sqrt: "math.sqrt",
+    scalar.Sin: "math.sin",
+    scalar.Cos: "math.cos",
+    scalar.Tanh: "math.tanh",
+    scalar.ArcTan: "math.atan",
+}
+
+_OTHERS: dict[type, Callable[..., str]] = {
+    scalar.Neg: lambda a: f"-{a}",
+    scalar.Abs: lambda a: f"abs({a})",
+    scalar.Sqr: lambda a: f"{a} * {a}",
+    scalar.Reciprocal: lambda a: f"1.0 / {a}",
+    scalar.Identity: lambda a: a,
+    scalar.Second: lambda a, b: b,
+    scalar.Switch: lambda c, a, b: f"{a} if {c} else {b}",
+}
+
+# What numba's own promotion of types arrives at; others are cast.
+_NATIVE = ("float64", "int64", "bool")
+
+
+def expression(op: Any, node: Any, arguments: Sequence[str]) -> str | None:
+    """Source of a scalar operation; None if it is not plain arithmetic.
+
+    Arguments are names or literals.
+    """
+    dtype = node.outputs[0].type.dtype
+    kind = type(op)
+    if kind is scalar.Cast:
+        return _cast(arguments[0], dtype)
+    if kind in _INFIX:
+        found = f" {_INFIX[kind]} ".join(arguments)
+    elif kind in _FUNCTIONS:
+        found = f"{_FUNCTIONS[kind]}({arguments[0]})"
+    elif kind in _OTHERS:
+        found = _OTHERS[kind](*arguments)
+    else:
+        return None
+    # The sum of two truth values is one, but for numba a number.
+    counts = dtype == "bool" and kind in (scalar.Add, scalar.Mul)
+    return _cast(found, dtype) if counts or dtype not in _NATIVE else found
+
+
+def _cast(value: str, dtype: str) -> str:
+    return f"({value}) != 0" if dtype == "bool" else f"np.{dtype}({value})"
+
+
+def literal(value: Any) -> str | None:
+    """A number as source code; None if it is none."""
+    number = np.asarray(value)
+    if number.ndim or number.dtype.kind not in "biuf":
+        return None
+    if number.dtype.kind == "b":
+        return str(bool(number))
+    if number.dtype.kind in "iu":
+        return f"({int(number)})"
+    if math.isnan(number):
+        return "math.nan"
+    if math.isinf(number):
+        return "math.inf" if number > 0 else "(-math.inf)"
+    return f"({float(number)!r})"
