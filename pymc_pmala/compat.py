@@ -27,6 +27,7 @@ __all__ = [
     "SolveTriangular",
     "concatenate_chains",
     "inner_graph",
+    "join_axis",
     "node_pushforward",
     "pullback",
 ]
@@ -83,6 +84,17 @@ def node_pushforward(node: Apply, tangents: Sequence[Variable | None]) -> list[V
     outputs = node.op.pushforward(node.inputs, node.outputs, marked)
     disconnected = type(disconnected_type().type)
     return [None if isinstance(out.type, disconnected) else out for out in outputs]
+
+
+def join_axis(op: Op, inputs: Sequence[Variable]) -> tuple[int, list[Variable]]:
+    """The axis and the parts of a Join.
+
+    The axis is the first input before pytensor 3.0, a property since: goes with pytensor 2.
+    """
+    if hasattr(op, "axis"):
+        return op.axis, list(inputs)
+    axis, *parts = inputs
+    return int(axis.data), parts
 
 
 def concatenate_chains(parts: Mapping[int, Any]) -> Any:

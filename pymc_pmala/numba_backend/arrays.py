@@ -12,7 +12,7 @@ from pytensor.tensor.blockwise import Blockwise, BlockwiseWithCoreShape
 from pytensor.tensor.shape import Shape_i
 from pytensor.tensor.subtensor import AdvancedIncSubtensor, IncSubtensor
 
-from pymc_pmala.compat import Cholesky
+from pymc_pmala.compat import Cholesky, join_axis
 from pymc_pmala.numba_backend.dispatch import Destroyed, write_node
 from pymc_pmala.numba_backend.elementwise import broadcast, place
 from pymc_pmala.numba_backend.source import Source, is_scalar
@@ -70,12 +70,9 @@ def _fill(op: Alloc, node: Apply, source: Source, destroyed: Destroyed) -> bool:
         return False
     at = broadcast(source, element)
     lengths = _wanted_lengths(output, shape, source)
-    if is_scalar(element) or not destroyed(element):
-        source.bind_view(output, at, lengths.__getitem__)
-        return True
-    store = place(output, lengths, source)
-    with source.nest(lengths) as indices:
-        source.put(f"{store(indices)} = {at(indices)}")
+    source.bind_view(output, at, lengths.__getitem__)
+    if not is_scalar(element) and destroyed(element):
+        source.array(output)
     return True
 
 
@@ -88,7 +85,9 @@ def _wanted_lengths(output: Variable, shape: Sequence[Variable], source: Source)
 
 @write_node.register(Join)
 def _join(op: Any, node: Apply, source: Source, destroyed: Destroyed) -> bool:
-    return _write_join(node.inputs, op.axis % node.outputs[0].type.ndim, node.outputs[0], source)
+    [output] = node.outputs
+    axis, parts = join_axis(op, node.inputs)
+    return _write_join(parts, axis % output.type.ndim, output, source)
 
 
 @write_node.register(BlockwiseWithCoreShape)
@@ -97,10 +96,9 @@ def _batched_join(op: Any, node: Apply, source: Source, destroyed: Destroyed) ->
     [inner] = [n for n in op.fgraph.apply_nodes if isinstance(n.op, Blockwise)] or [None]
     if inner is None or not isinstance(inner.op.core_op, Join):
         return False
-    parts = node.inputs[: len(inner.inputs)]
+    axis, parts = join_axis(inner.op.core_op, node.inputs[: len(inner.inputs)])
     batches = inner.op.batch_ndim(inner)
-    core_ndim = output.type.ndim - batches
-    return _write_join(parts, batches + inner.op.core_op.axis % core_ndim, output, source)
+    return _write_join(parts, batches + axis % (output.type.ndim - batches), output, source)
 
 
 def _write_join(parts: Sequence[Variable], axis: int, output: Variable, source: Source) -> bool:
@@ -174,7 +172,7 @@ def _cholesky(op: Any, node: Apply, source: Source, destroyed: Destroyed) -> boo
         return False
     if matrix.type.dtype != "float64":
         return False
-    factor = source.constant(_factorise, "pymc_pmala cholesky 1")
+    factor = source.constant(_factorise, f"{__name__} cholesky 1")
     name = source.fresh("r")
     source.put(f"{name} = {factor}({source.array(matrix)})")
     source.bind(output, name)

@@ -5,7 +5,7 @@ from typing import Any
 
 from pytensor.graph.basic import Apply, Variable
 from pytensor.link.numba.dispatch.basic import numba_funcify_ensure_cache
-from pytensor.scalar.basic import Composite, ScalarInnerGraphOp
+from pytensor.scalar.basic import Composite, ScalarInnerGraphOp, get_scalar_type
 from pytensor.tensor.elemwise import CAReduce
 
 from pymc_pmala.numba_backend.scalars import expression
@@ -124,7 +124,7 @@ def write_elementwise(
         Whether an output is needed itself.
     """
     op = node.op
-    scalar_node = op.make_scalar_node(*node.inputs)
+    scalar_node = op.scalar_op.make_node(*[get_scalar_type(v.dtype)() for v in node.inputs])
     if is_scalar(node.outputs[0]):
         write_scalars(op.scalar_op, node, source, scalar_node)
         return
@@ -132,15 +132,17 @@ def write_elementwise(
     nest = Nest(source, lengths)
     terms = [nest.read(variable) for variable in node.inputs]
     results = apply_scalar_op(op.scalar_op, scalar_node, terms, source, nest.compute)
-    for position, (output, (name, _)) in enumerate(zip(node.outputs, results, strict=True)):
+    for position, (output, (result, _)) in enumerate(zip(node.outputs, results, strict=True)):
         for reduced in sums.get(output, []):
-            add_sum(reduced, name, nest)
+            add_sum(reduced, result, nest)
         if stored(output):
             overwritten = op.inplace_pattern.get(position)
             if overwritten is not None and output not in source.values:
-                source.bind(output, source.array(node.inputs[overwritten]))
+                name = source.value(node.inputs[overwritten]).name
+                if name is not None:
+                    source.bind(output, name)
             at = place(output, lengths, source)
-            nest.innermost.append(f"{at(nest.indices)} = {name}")
+            nest.innermost.append(f"{at(nest.indices)} = {result}")
     nest.write()
 
 

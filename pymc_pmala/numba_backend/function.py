@@ -37,7 +37,8 @@ from pymc_pmala.numba_backend.source import Source, is_scalar
 
 __all__ = ["graph_function"]
 
-_NAME = "pymc_pmala_graph"
+# pytensor's name for such functions, of which it lets numba not warn that one is too large to cache.
+_NAME = "numba_funcified_fgraph"
 # To be raised when the same graph is written in another way.
 _VERSION = 1
 

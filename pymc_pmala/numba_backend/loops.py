@@ -70,20 +70,18 @@ def write_scan(node: Apply, source: Source, write_graph: Callable[[Any, Source],
             *[(name, index) for name in results],
         ]
         n_states = len(buffers)
-        updates = inner.outputs[:n_states] + inner.outputs[n_states : n_states + len(collected)]
-        direct = []
+        updates = inner.outputs[: n_states + len(collected)]
+        direct: dict[Variable, Value] = {}
         for outer, variable, (name, row) in zip(node.outputs, updates, places, strict=False):
             free = variable not in source.values and not isinstance(variable, Constant)
             if free and not is_scalar(variable):
                 _bind_row(source, variable, _whole(name), row, outer)
-                direct.append(variable)
+                direct[variable] = source.values[variable]
         write_graph(inner, source)
-        written: set[Variable] = set()
         for variable, (name, row) in zip(updates, places, strict=True):
-            if variable in direct and variable not in written:
-                written.add(variable)
-                continue
-            _store(source, variable, _whole(name), row)
+            # Where it was told to be, or in an array that a function has returned.
+            if source.values.get(variable) is not direct.pop(variable, None):
+                _store(source, variable, _whole(name), row)
         _carry(source, inner.outputs[n_states + len(collected) :], carried)
     shapes = [b.type.shape for b in buffers] + [(count, *out.type.shape) for out in collected]
     outputs = [*names, *results]

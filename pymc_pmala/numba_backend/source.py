@@ -125,7 +125,9 @@ class Source:
                 value.name = self.fresh("v")
                 self.put(f"{value.name} = {value.view}")
             else:
-                value.name = self.copy(variable)
+                value.name = name = self.copy(variable)
+                # What it was made from may be overwritten.
+                value.at = lambda i: f"{name}[{', '.join(i)}]"
         return value.name
 
     def argument(self, variable: Variable) -> str:
@@ -192,11 +194,13 @@ class Source:
     def nest(self, lengths: Sequence[int | str]) -> Iterator[list[str]]:
         """Nested loops over all elements; the source code of their indices."""
         indices = []
-        depth = self.depth
+        depth, lines = self.depth, len(self.lines)
         for n in lengths:
             indices.append("0" if n == 1 else self.open_loop(n))
         yield indices
         self.depth = depth
+        if 0 in lengths:
+            del self.lines[lines:]
 
     def open_loop(self, length: int | str) -> str:
         """Begin a plain loop, to be ended by going back in depth; its index."""

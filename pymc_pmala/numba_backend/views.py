@@ -109,7 +109,7 @@ def _diagonal(op: ExtractDiag, node: Apply, source: Source, destroyed: Destroyed
     ndim = original.type.ndim
     first, second = op.axis1 % ndim, op.axis2 % ndim
     shape = source.known_lengths(original)
-    if op.offset or shape is None or destroyed(original):
+    if op.offset or shape is None:
         return False
     value = source.value(original)
     others = [axis for axis in range(ndim) if axis not in (first, second)]
@@ -121,6 +121,8 @@ def _diagonal(op: ExtractDiag, node: Apply, source: Source, destroyed: Destroyed
         return value.at([known[axis] for axis in range(ndim)])
 
     source.bind_view(output, at, lengths.__getitem__)
+    if destroyed(original):
+        source.array(output)
     return True
 
 
@@ -128,7 +130,7 @@ def _diagonal(op: ExtractDiag, node: Apply, source: Source, destroyed: Destroyed
 def _gather(op: AdvancedSubtensor, node: Apply, source: Source, destroyed: Destroyed) -> bool:
     original, [output] = node.inputs[0], node.outputs
     picked = find_picked(op, node.inputs[1:], original)
-    if picked is None or destroyed(original):
+    if picked is None:
         return False
     value = source.value(original)
     names = [source.constant(p, cache_key_for_constant(p)) for p in picked.positions]
@@ -137,6 +139,9 @@ def _gather(op: AdvancedSubtensor, node: Apply, source: Source, destroyed: Destr
         lambda i: value.at(picked.whole(names, i)),
         lambda axis: picked.lengths(source, original)[axis],
     )
+    if destroyed(original):
+        # By a node that may come before this one is read.
+        source.array(output)
     return True
 
 
