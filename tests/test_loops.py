@@ -9,6 +9,7 @@ import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 import pytest
+from pytensor.scan.op import Scan
 from scipy.special import expit, logsumexp
 
 from pymc_pmala import PMALA, explain_metric, local_geometry
@@ -167,6 +168,16 @@ def test_metric_and_gamma_of_a_loop_are_those_of_its_likelihood(case):
 
 def test_differences_are_said_of_a_loop(case):
     assert "finite differences" in str(explain_metric(case.model))
+
+
+def test_gradient_and_metric_run_one_loop(case):
+    """One at the point, one at the points beside it; none of two that were glued together."""
+    if not case.has_rule:
+        pytest.skip("the Hessian by differences has loops of its own")
+    step = PMALA(model=case.model)
+    loops = [n for n in step._transition.maker.fgraph.toposort() if isinstance(n.op, Scan)]
+    assert len(loops) == 2
+    assert not any("&" in str(loop.op) for loop in loops)
 
 
 @pytest.mark.slow

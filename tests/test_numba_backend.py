@@ -52,42 +52,92 @@ EXPRESSIONS = {
     "broadcast": lambda x, m, t: [m * x + t, pt.exp(x)[None] - m],
     "several outputs of one pass": lambda x, m, t: [pt.sin(m), pt.sin(m).sum(0), pt.cos(m).sum()],
     "sums over each axis": lambda x, m, t: [t.sum(axis=a) for a in (0, 1, 2, (0, 1), (0, 2), None)],
-    "sums of passes": lambda x, m, t: [(t * x).sum(axis=a) for a in (0, 1, 2, (1, 2), (0, 2), None)],
+    "sums of passes": lambda x, m, t: [
+        (t * x).sum(axis=a) for a in (0, 1, 2, (1, 2), (0, 2), None)
+    ],
     "no sum but a maximum": lambda x, m, t: [t.max(axis=1), t.prod(axis=0), (t > 0).all(axis=0)],
     "transposes": lambda x, m, t: [pt.exp(t.transpose(2, 0, 1)), m.T @ m, m.T + 1.0],
-    "axes put in and taken out": lambda x, m, t: [x[None, :, None] * 2, x[:1, None].squeeze((0, 1)) + m],
-    "slices": lambda x, m, t: [m[1:3, 2:] * 2, x[::-1] + 1, x[5:1:-2] * x[:2], m[-1] + x, t[1, 2, 3] * x],
+    "axes put in and taken out": lambda x, m, t: [
+        x[None, :, None] * 2,
+        x[:1, None].squeeze((0, 1)) + m,
+    ],
+    "slices": lambda x, m, t: [
+        m[1:3, 2:] * 2,
+        x[::-1] + 1,
+        x[5:1:-2] * x[:2],
+        m[-1] + x,
+        t[1, 2, 3] * x,
+    ],
     "slices taken to a product": lambda x, m, t: [m[1:, 2:5] @ m[1:, :3].T, m[:, 1] @ m],
     "joins": lambda x, m, t: [pt.concatenate([x, m[0], [1.0]]), pt.stack([x, m[1]], axis=1)],
-    "joins of matrices": lambda x, m, t: [pt.concatenate([m, 2 * m[:2]]), pt.concatenate([m, m], 1)],
-    "elements by position": lambda x, m, t: [x[K] * 2, m[K].sum(), m[:, K] + 1, x[K[:, None]] * 1.0],
+    "joins of matrices": lambda x, m, t: [
+        pt.concatenate([m, 2 * m[:2]]),
+        pt.concatenate([m, m], 1),
+    ],
+    "elements by position": lambda x, m, t: [
+        x[K] * 2,
+        m[K].sum(),
+        m[:, K] + 1,
+        x[K[:, None]] * 1.0,
+    ],
     "elements by pairs of positions": lambda x, m, t: [m[K, K] * 2, t[:, K, K[::-1]].sum(0)],
     "elements by negative positions": lambda x, m, t: [x[K - 4] * 2],
     "writing slices": lambda x, m, t: [
-        pt.set_subtensor(x[1:3], 0.0), pt.inc_subtensor(m[:, 1], 1.0), pt.set_subtensor(m[1], x),
+        pt.set_subtensor(x[1:3], 0.0),
+        pt.inc_subtensor(m[:, 1], 1.0),
+        pt.set_subtensor(m[1], x),
     ],
-    "writing positions": lambda x, m, t: [pt.inc_subtensor(x[K], m[:, 0]), pt.inc_subtensor(m[K], x)],
+    "writing positions": lambda x, m, t: [
+        pt.inc_subtensor(x[K], m[:, 0]),
+        pt.inc_subtensor(m[K], x),
+    ],
     "a value and what is written over it": lambda x, m, t: [
-        (pt.exp(m)[K] * 2), pt.set_subtensor(pt.exp(m)[1:], 0.0), pt.exp(m).sum(),
+        (pt.exp(m)[K] * 2),
+        pt.set_subtensor(pt.exp(m)[1:], 0.0),
+        pt.exp(m).sum(),
     ],
     "diagonals": lambda x, m, t: [pt.diagonal(m[:, :4]) * 2, pt.diagonal(t, axis1=1, axis2=2) + 1],
-    "shapes": lambda x, m, t: [m.reshape((7, 4)) + 1, m.reshape((2, 2, 7)).sum(1), t.reshape((-1,))],
+    "shapes": lambda x, m, t: [
+        m.reshape((7, 4)) + 1,
+        m.reshape((2, 2, 7)).sum(1),
+        t.reshape((-1,)),
+    ],
     "numbers of elements": lambda x, m, t: [m.shape[0] * x, pt.stack([m.shape[1], 2]) + 1],
     "allocation": lambda x, m, t: [pt.full((3, 7), x) + 1, pt.zeros((2, 2)), pt.alloc(x[0], 4)],
-    "choices": lambda x, m, t: [pt.switch(m > 0, m, -m), pt.switch(x > 0, 1, x), pt.eq(m, 0) | (m > 1)],
-    "truth values as numbers": lambda x, m, t: [(x > 0).sum(), (x > 0) * x, (x > 0).astype("int8") + 1],
+    "choices": lambda x, m, t: [
+        pt.switch(m > 0, m, -m),
+        pt.switch(x > 0, 1, x),
+        pt.eq(m, 0) | (m > 1),
+    ],
+    "truth values as numbers": lambda x, m, t: [
+        (x > 0).sum(),
+        (x > 0) * x,
+        (x > 0).astype("int8") + 1,
+    ],
     "integers": lambda x, m, t: [pt.arange(7) // 2 + x.argmax(), pt.cast(x * 3, "int64") % 2],
     "division by zero": lambda x, m, t: [1.0 / (x - x), pt.log(x - x), x.sum() / (x[0] - x[0])],
-    "special functions": lambda x, m, t: [pt.gammaln(x**2), pt.sigmoid(m), pt.softplus(m), pt.erf(x), x**3],
-    "constants that are no numbers": lambda x, m, t: [pt.switch(x > 0, x, np.inf), x * np.nan, x - np.inf],
+    "special functions": lambda x, m, t: [
+        pt.gammaln(x**2),
+        pt.sigmoid(m),
+        pt.softplus(m),
+        pt.erf(x),
+        x**3,
+    ],
+    "constants that are no numbers": lambda x, m, t: [
+        pt.switch(x > 0, x, np.inf),
+        x * np.nan,
+        x - np.inf,
+    ],
     "matrices": lambda x, m, t: [
-        pt.linalg.cholesky(m @ m.T + pt.eye(4)), pt.linalg.cholesky(-m @ m.T), pt.linalg.inv(m @ m.T),
+        pt.linalg.cholesky(m @ m.T + pt.eye(4)),
+        pt.linalg.cholesky(-m @ m.T),
+        pt.linalg.inv(m @ m.T),
     ],
     "a matrix that is too large to be written out": lambda x, m, t: [
         pt.linalg.cholesky(pt.eye(40) + pt.alloc(0.1, 40, 40))
     ],
     "outputs that are inputs": lambda x, m, t: [x, m.T, t[1], x[2]],
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["known shapes", "open shapes"])
@@ -113,7 +163,9 @@ def scan(function, steps=None, **options):
 LOOPS = {
     "states": lambda x, m: [scan(lambda s: pt.tanh(s) + 0.1, 5, outputs_info=[x])],
     "the last state": lambda x, m: [scan(lambda s: pt.tanh(s) + 0.1, 5, outputs_info=[x])[-1]],
-    "a number": lambda x, m: [scan(lambda e, s: 0.5 * s + e, sequences=[x], outputs_info=[m[0, 0]])],
+    "a number": lambda x, m: [
+        scan(lambda e, s: 0.5 * s + e, sequences=[x], outputs_info=[m[0, 0]])
+    ],
     "rows": lambda x, m: [scan(lambda row: row.sum() * row, sequences=[m])],
     "states that need each other": lambda x, m: scan(
         lambda a, b: [b + 0.1, 0.9 * a], 6, outputs_info=[x, 2 * x]
@@ -122,14 +174,16 @@ LOOPS = {
         s[-1] for s in scan(lambda a, b: [b + 0.1, 0.9 * a], 6, outputs_info=[x, 2 * x])
     ],
     "two steps back": lambda x, m: [
-        scan(
-            lambda b, a: 0.5 * a - 0.2 * b, 6, outputs_info=[{"initial": m[:2], "taps": [-2, -1]}]
-        )
+        scan(lambda b, a: 0.5 * a - 0.2 * b, 6, outputs_info=[{"initial": m[:2], "taps": [-2, -1]}])
     ],
     "what is constant": lambda x, m: [
-        scan(lambda row, s, w: s + row * w, sequences=[m], outputs_info=[x], non_sequences=[x[::-1]])
+        scan(
+            lambda row, s, w: s + row * w, sequences=[m], outputs_info=[x], non_sequences=[x[::-1]]
+        )
     ],
-    "a product in each step": lambda x, m: [scan(lambda s, w: w @ s, 4, outputs_info=[x], non_sequences=[m.T @ m / 9])],
+    "a product in each step": lambda x, m: [
+        scan(lambda s, w: w @ s, 4, outputs_info=[x], non_sequences=[m.T @ m / 9])
+    ],
     "a loop in a loop": lambda x, m: [
         scan(lambda row: scan(lambda s: 0.5 * s + row, 3, outputs_info=[row])[-1], sequences=[m])
     ],
@@ -139,7 +193,7 @@ LOOPS = {
     "the gradient of a loop": lambda x, m: [
         pt.grad(scan(lambda s: pt.tanh(s) + 0.1, 5, outputs_info=[x])[-1].sum(), x)
     ],
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["known shapes", "open shapes"])

@@ -37,7 +37,7 @@ from pymc_pmala.numba_backend.source import Source, is_scalar
 
 __all__ = ["graph_function"]
 
-# pytensor's name for such functions, of which it lets numba not warn that one is too large to cache.
+# pytensor's name for such functions: it keeps numba from warning that one cannot be cached.
 _NAME = "numba_funcified_fgraph"
 # To be raised when the same graph is written in another way.
 _VERSION = 1
