@@ -156,6 +156,16 @@ def test_a_graph_within_a_graph_is_written_out_for_each_of_its_uses():
     agree([x], [first, second, third, pt.set_subtensor(second[1:], 0.0)], [X])
 
 
+def test_what_a_graph_within_a_graph_returns_outlives_what_it_was_given():
+    a = pt.matrix("a", shape=M.shape)
+    rows = a[1:3]
+    inner = OpFromGraph([a], [rows, rows @ rows.T])
+    m = pt.matrix("m", shape=M.shape)
+    given_to_it = pt.exp(m)
+    first, second = inner(given_to_it)
+    agree([m], [2.0 * first, second, pt.set_subtensor(given_to_it[1:], 0.0)], [M])
+
+
 def scan(function, steps=None, **options):
     return pytensor.scan(function, n_steps=steps, return_updates=False, **options)
 

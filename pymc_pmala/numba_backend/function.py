@@ -136,7 +136,7 @@ def _write_inner(node: Apply, source: Source) -> None:
         value = source.value(variable)
         if is_scalar(output):
             source.bind_scalar(output, value.at(()))
-        elif value.name is None or value.name in given:
+        elif value.name is None or value.view is not None or value.name in given:
             # To the graph around it this is memory of its own.
             source.bind(output, source.copy(variable))
         else:
