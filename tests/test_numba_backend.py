@@ -68,6 +68,15 @@ EXPRESSIONS = {
         m[-1] + x,
         t[1, 2, 3] * x,
     ],
+    "slices from and to": lambda x, m, t: [x[1:] - x[:-1], m[1:-1, 2:] + 1, x[:3] * 2, x[2:100]],
+    "slices of nothing": lambda x, m, t: [
+        x[9:] * 2,
+        x[:-9].sum(),
+        m[4:],
+        x[:0][np.array([], int)],
+        m[:-9] @ x,
+    ],
+    "lengths that are checked": lambda x, m, t: [pt.specify_shape(x, (7,))[::2] * 2],
     "slices taken to a product": lambda x, m, t: [m[1:, 2:5] @ m[1:, :3].T, m[:, 1] @ m],
     "joins": lambda x, m, t: [pt.concatenate([x, m[0], [1.0]]), pt.stack([x, m[1]], axis=1)],
     "joins of matrices": lambda x, m, t: [

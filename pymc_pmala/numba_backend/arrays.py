@@ -16,7 +16,7 @@ from pymc_pmala.compat import Cholesky, join_axis
 from pymc_pmala.numba_backend.dispatch import Destroyed, write_node
 from pymc_pmala.numba_backend.elementwise import broadcast, place
 from pymc_pmala.numba_backend.source import Source, is_scalar
-from pymc_pmala.numba_backend.views import find_picked, find_steps, inside
+from pymc_pmala.numba_backend.views import find_picked, find_slices, inside
 
 # Beyond as many rows LAPACK is the faster one.
 _MOST = 32
@@ -127,15 +127,15 @@ def _write_join(parts: Sequence[Variable], axis: int, output: Variable, source: 
 def _write_slices(op: IncSubtensor, node: Apply, source: Source, destroyed: Destroyed) -> bool:
     original, change, *positions = node.inputs
     [output] = node.outputs
-    steps = find_steps(op, [original, *positions], source)
-    if steps is None:
+    slices = find_slices(op, [original, *positions], source)
+    if slices is None:
         return False
-    lengths = [len(step) for step in steps if not isinstance(step, int)]
+    lengths = [s.length for s in slices if not isinstance(s, int)]
     target = _target(op, node, source)
     element = broadcast(source, change)
     sign = "=" if op.set_instead_of_inc else "+="
     with source.nest(lengths) as loops:
-        source.put(f"{target}[{', '.join(inside(steps, loops))}] {sign} {element(loops)}")
+        source.put(f"{target}[{', '.join(inside(slices, loops))}] {sign} {element(loops)}")
     source.bind(output, target)
     return True
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +11,7 @@ from pytensor.link.numba.dispatch.basic import cache_key_for_constant
 from pytensor.tensor.basic import ExtractDiag, ScalarFromTensor, TensorFromScalar
 from pytensor.tensor.elemwise import DimShuffle
 from pytensor.tensor.exceptions import NotScalarConstantError
-from pytensor.tensor.shape import Reshape
+from pytensor.tensor.shape import Reshape, SpecifyShape
 from pytensor.tensor.subtensor import (
     AdvancedSubtensor,
     Subtensor,
@@ -19,9 +20,9 @@ from pytensor.tensor.subtensor import (
 )
 
 from pymc_pmala.numba_backend.dispatch import Destroyed, write_node
-from pymc_pmala.numba_backend.source import Source
+from pymc_pmala.numba_backend.source import Source, is_scalar
 
-__all__ = ["find_picked", "find_steps", "inside"]
+__all__ = ["find_picked", "find_slices", "inside"]
 
 
 @write_node.register(ScalarFromTensor)
@@ -54,53 +55,90 @@ def _shuffle(op: DimShuffle, node: Apply, source: Source, destroyed: Destroyed) 
 @write_node.register(Subtensor)
 def _slices(op: Subtensor, node: Apply, source: Source, destroyed: Destroyed) -> bool:
     original, [output] = node.inputs[0], node.outputs
-    steps = find_steps(op, node.inputs, source)
-    if steps is None:
+    slices = find_slices(op, node.inputs, source)
+    if slices is None:
         return False
     value = source.value(original)
     view = None
-    if value.name is not None and all(isinstance(s, int) or s.step == 1 for s in steps):
-        parts = [str(s) if isinstance(s, int) else f"{s.start}:{s.stop}" for s in steps]
+    if value.name is not None and all(isinstance(s, int) or s.step == 1 for s in slices):
+        parts = [str(s) if isinstance(s, int) else f"{s.start}:{s.stop}" for s in slices]
         view = f"{value.name}[{', '.join(parts)}]"
-    lengths = [len(step) for step in steps if not isinstance(step, int)]
-    source.bind_view(output, lambda i: value.at(inside(steps, i)), lengths.__getitem__, view)
+    lengths = [s.length for s in slices if not isinstance(s, int)]
+    source.bind_view(output, lambda i: value.at(inside(slices, i)), lengths.__getitem__, view)
     return True
 
 
-def find_steps(op: Any, inputs: Sequence[Variable], source: Source) -> list[int | range] | None:
-    """Positions that constant indices pick from each axis; None if they are not known."""
-    lengths = source.known_lengths(inputs[0])
+class Slice(NamedTuple):
+    """Where a slice begins, its step, its length, and where it ends as source code."""
+
+    start: int
+    step: int
+    length: int | str
+    stop: str
+
+
+def find_slices(op: Any, inputs: Sequence[Variable], source: Source) -> list[int | Slice] | None:
+    """What constant indices take from each axis; None if it is not known."""
     try:
         indices = get_constant_idx(op.idx_list, inputs)
     except NotScalarConstantError:
         return None
-    if lengths is None:
-        return None
-    steps: list[int | range] = []
-    for axis, length in enumerate(lengths):
-        index = indices[axis] if axis < len(indices) else slice(None)
-        if isinstance(index, slice):
-            steps.append(range(*index.indices(length)))
-        elif -length <= index < length:
-            steps.append(int(index) % length)
-        else:
+    slices: list[int | Slice] = []
+    for axis, length in enumerate(source.lengths(inputs[0])):
+        found = _find_slice(indices[axis] if axis < len(indices) else slice(None), length)
+        if found is None:
             return None
-    return steps
+        slices.append(found)
+    return slices
 
 
-def inside(steps: Sequence[int | range], indices: Sequence[str]) -> list[str]:
-    """Indices into the whole, of indices into what slices pick from it."""
+def _find_slice(index: Any, length: int | str) -> int | Slice | None:
+    """What an index takes from an axis of known length, or to and from where of another."""
+    if isinstance(length, int):
+        if not isinstance(index, slice):
+            return int(index) % length if -length <= index < length else None
+        taken = range(*index.indices(length))
+        return Slice(taken.start, taken.step, len(taken), str(taken.stop))
+    if not isinstance(index, slice) or index.step not in (None, 1):
+        return None
+    start, stop = index.start or 0, index.stop
+    if start < 0:
+        return None
+    if stop is None:
+        end = length
+    else:
+        end = f"max({length} - {-stop}, 0)" if stop < 0 else f"min({stop}, {length})"
+    return Slice(int(start), 1, f"max({end} - {start}, 0)", end)
+
+
+def inside(slices: Sequence[int | Slice], indices: Sequence[str]) -> list[str]:
+    """Indices into the whole, of indices into what slices take from it."""
     remaining = iter(indices)
     whole = []
-    for step in steps:
-        if isinstance(step, int):
-            whole.append(str(step))
+    for taken in slices:
+        if isinstance(taken, int):
+            whole.append(str(taken))
             continue
         index = next(remaining)
-        if step.step != 1:
-            index = f"{step.step} * ({index})"
-        whole.append(index if step.start == 0 else f"{index} + {step.start}")
+        if taken.step != 1:
+            index = f"{taken.step} * ({index})"
+        whole.append(index if taken.start == 0 else f"{index} + {taken.start}")
     return whole
+
+
+@write_node.register(SpecifyShape)
+def _checked(op: SpecifyShape, node: Apply, source: Source, destroyed: Destroyed) -> bool:
+    original, [output] = node.inputs[0], node.outputs
+    lengths = list(output.type.shape)
+    if is_scalar(output) or None in lengths:
+        return False
+    for found, wanted in zip(source.lengths(original), lengths, strict=True):
+        if found != wanted:
+            source.put(f"if {found} != {wanted}:")
+            source.put(f"    raise AssertionError('A length is not {wanted}, as it should be')")
+    value = source.value(original)
+    source.values[output] = replace(value, length=lengths.__getitem__)
+    return True
 
 
 @write_node.register(ExtractDiag)
@@ -188,9 +226,9 @@ def find_picked(op: Any, indices: Sequence[Variable], original: Variable) -> Pic
         if not isinstance(parts[axis], Constant) or length is None:
             return None
         positions = parts[axis].data
-        if positions.dtype.kind not in "iu" or not positions.size:
+        if positions.dtype.kind not in "iu":
             return None
-        if positions.min() < -length or positions.max() >= length:
+        if positions.size and (positions.min() < -length or positions.max() >= length):
             return None
     found = np.broadcast_arrays(*[parts[axis].data % original.type.shape[axis] for axis in axes])
     if found[0].ndim == 0:
