@@ -90,6 +90,9 @@ EXPRESSIONS = {
         x[K[:, None]] * 1.0,
     ],
     "elements by pairs of positions": lambda x, m, t: [m[K, K] * 2, t[:, K, K[::-1]].sum(0)],
+    "elements by positions of few bits": lambda x, m, t: [
+        pt.concatenate([x] * 50)[K.astype("uint8")] * 2
+    ],
     "elements by negative positions": lambda x, m, t: [x[K - 4] * 2],
     "writing slices": lambda x, m, t: [
         pt.set_subtensor(x[1:3], 0.0),

@@ -230,10 +230,12 @@ def find_picked(op: Any, indices: Sequence[Variable], original: Variable) -> Pic
             return None
         if positions.size and (positions.min() < -length or positions.max() >= length):
             return None
-    found = np.broadcast_arrays(*[parts[axis].data % original.type.shape[axis] for axis in axes])
+    found = np.broadcast_arrays(
+        *[parts[axis].data.astype(np.int64) % original.type.shape[axis] for axis in axes]
+    )
     if found[0].ndim == 0:
         return None
-    return Picked(axes[0], [np.ascontiguousarray(positions, np.int64) for positions in found])
+    return Picked(axes[0], [np.ascontiguousarray(positions) for positions in found])
 
 
 @write_node.register(Reshape)
