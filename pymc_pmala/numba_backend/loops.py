@@ -6,143 +6,167 @@ from typing import Any, NamedTuple
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.scan.op import Scan
 
-from pymc_pmala.numba_backend.source import Source, Value, is_scalar
+from pymc_pmala.numba_backend.source import At, Source, Value, is_scalar
 
 __all__ = ["write_scan"]
 
 
 class _Series(NamedTuple):
-    """An array that a loop fills row by row, and the row that a step writes."""
+    """An array that a loop writes: a row for every step, or one that holds the last.
 
-    variable: Variable
+    Attributes
+    ----------
+    output, update : Variable
+        What the Scan returns, and what its body computes for it.
+    name : str
+        Of the array.
+    lengths : tuple of int
+        Of the array's axes.
+    taps : tuple of int
+        The rows that a step reads, counted back from the one that it writes.
+    """
+
+    output: Variable
+    update: Variable
     name: str
-    row: str
+    lengths: tuple[int, ...]
+    taps: tuple[int, ...]
+
+    def is_traced(self, count: int) -> bool:
+        """Whether there is a row for every step."""
+        return self.lengths[0] == count - min(self.taps, default=0)
+
+    def row(self, index: str, lag: int, count: int) -> At:
+        """The row that a step reads, or writes with no lag; its elements by their indices."""
+        row = f"{index} + {lag - min(self.taps, default=0)}" if self.is_traced(count) else "0"
+        return lambda i: f"{self.name}[{', '.join([row, *i])}]"
 
 
 def write_scan(node: Apply, source: Source, write_graph: Callable[[Any, Source], None]) -> bool:
     """Write a loop with the body of a Scan; False if it is not a plain one of known lengths."""
+    if not _is_plain(node):
+        return False
     op: Scan = node.op
-    info = op.info
-    n_steps = node.inputs[0]
-    if info.n_mit_mot or info.as_while or not isinstance(n_steps, Constant):
-        return False
-    count = int(n_steps.data)
-    inner = op.fgraph
-    buffers = [*op.outer_mitsot(node.inputs), *op.outer_sitsot(node.inputs)]
-    taps = [*info.mit_sot_in_slices, *info.sit_sot_in_slices]
-    untraced = list(op.outer_untraced_sit_sot(node.inputs))
-    collected = list(op.inner_nitsot_outs(inner.outputs))
-    if count < 1 or any(None in v.type.shape for v in [*buffers, *untraced, *collected]):
-        return False
-    lengths = op.outer_nitsot(node.inputs)
-    if any(not isinstance(n, Constant) or int(n.data) != count for n in lengths):
-        return False
-    # A buffer has room for all states, or for the last one; others are written in circles.
-    traced = [b.type.shape[0] == count - min(tap) for b, tap in zip(buffers, taps, strict=True)]
-    if any(
-        not whole and (b.type.shape[0] != 1 or tuple(tap) != (-1,))
-        for whole, b, tap in zip(traced, buffers, taps, strict=True)
-    ):
-        return False
-
-    names = [
-        source.array(buffer) if position in op.destroy_map else source.copy(buffer)
-        for position, buffer in enumerate(buffers)
-    ]
-    results = [source.allocate([count, *out.type.shape], out.type.dtype) for out in collected]
+    inner, count, index = op.fgraph, int(node.inputs[0].data), source.fresh("k")
+    series = _series(node, source)
     carried = [
         source.compute(source.scalar(state)) if is_scalar(state) else source.copy(state)
-        for state in untraced
+        for state in op.outer_untraced_sit_sot(node.inputs)
     ]
-    index = source.fresh("k")
-    inputs = iter(inner.inputs)
     with source.loop(f"for {index} in range({count}):"):
+        inputs = iter(inner.inputs)
         for sequence in op.outer_seqs(node.inputs):
-            _bind_row(source, next(inputs), source.value(sequence), index, sequence)
-        for buffer, name, tap, whole in zip(buffers, names, taps, traced, strict=True):
-            for lag in tap:
-                row = f"{index} + {lag - min(tap)}" if whole else "0"
-                _bind_row(source, next(inputs), _array(name), row, buffer)
+            at, lengths = source.value(sequence).at, source.lengths(sequence)
+            source.bind_view(next(inputs), _element(at, index), lengths[1:].__getitem__)
+        for one in series:
+            for lag in one.taps:
+                row = one.row(index, lag, count)
+                source.bind_view(next(inputs), row, one.lengths[1:].__getitem__)
         for name in carried:
             _bind(source, next(inputs), name)
         for constant in op.outer_non_seqs(node.inputs):
             source.values[next(inputs)] = source.value(constant)
-
-        rows = [
-            f"{index} + {-min(tap)}" if whole else "0"
-            for tap, whole in zip(taps, traced, strict=True)
+        traced = [one for one in series if one.is_traced(count)]
+        places = [
+            Value(one.row(index, 0, count), length=one.lengths[1:].__getitem__) for one in traced
         ]
-        filled = [
-            _Series(*series)
-            for series in zip(
-                node.outputs, [*names, *results], [*rows, *[index] * len(results)], strict=False
-            )
-        ]
-        updates = list(inner.outputs[: len(filled)])
-        kept = [*traced, *[True] * len(results)]
-        _write_body(
-            source,
-            [(u, s) for u, s, whole in zip(updates, filled, kept, strict=True) if whole],
-            lambda: write_graph(inner, source),
-        )
-        last = [(u, s) for u, s, whole in zip(updates, filled, kept, strict=True) if not whole]
-        after = [u for u, _ in last] + list(inner.outputs[len(filled) :])
+        updates = [one.update for one in traced]
+        _write_body(source, updates, places, lambda: write_graph(inner, source))
+        last = [one for one in series if not one.is_traced(count)]
         _carry(
-            source, after, [*[_row(_array(s.name), s.row) for _, s in last], *map(_place, carried)]
+            source,
+            [*[one.update for one in last], *inner.outputs[len(series) :]],
+            [*[one.row(index, 0, count) for one in last], *map(_place, carried)],
         )
-    shapes = [b.type.shape for b in buffers] + [(count, *out.type.shape) for out in collected]
-    for series, shape in zip(filled, shapes, strict=True):
-        source.bind(series.variable, series.name, shape)
-    for variable, name in zip(node.outputs[len(filled) :], carried, strict=True):
+    for one in series:
+        source.bind(one.output, one.name, one.lengths)
+    for variable, name in zip(node.outputs[len(series) :], carried, strict=True):
         _bind(source, variable, name)
     return True
 
 
+def _is_plain(node: Apply) -> bool:
+    """Whether a Scan runs forward for a known number of steps, with room for all states or one."""
+    op: Scan = node.op
+    info, n_steps = op.info, node.inputs[0]
+    if info.n_mit_mot or info.as_while or not isinstance(n_steps, Constant):
+        return False
+    count = int(n_steps.data)
+    states = [*op.outer_mitsot(node.inputs), *op.outer_sitsot(node.inputs)]
+    results = op.inner_nitsot_outs(op.fgraph.outputs)
+    carried = op.outer_untraced_sit_sot(node.inputs)
+    if count < 1 or any(None in v.type.shape for v in [*states, *carried, *results]):
+        return False
+    lengths = op.outer_nitsot(node.inputs)
+    if any(not isinstance(n, Constant) or int(n.data) != count for n in lengths):
+        return False
+    # Buffers of other lengths are written in circles.
+    return all(
+        state.type.shape[0] == count - min(taps)
+        or (state.type.shape[0] == 1 and tuple(taps) == (-1,))
+        for state, taps in zip(
+            states, (*info.mit_sot_in_slices, *info.sit_sot_in_slices), strict=True
+        )
+    )
+
+
+def _series(node: Apply, source: Source) -> list[_Series]:
+    """The arrays that a Scan fills: those of its states as they are given, and new ones."""
+    op: Scan = node.op
+    states = [*op.outer_mitsot(node.inputs), *op.outer_sitsot(node.inputs)]
+    taps = (*op.info.mit_sot_in_slices, *op.info.sit_sot_in_slices)
+    names = [
+        source.array(state) if position in op.destroy_map else source.copy(state)
+        for position, state in enumerate(states)
+    ]
+    lengths = [tuple(state.type.shape) for state in states]
+    count = int(node.inputs[0].data)
+    for result in op.inner_nitsot_outs(op.fgraph.outputs):
+        lengths.append((count, *result.type.shape))
+        names.append(source.allocate(lengths[-1], result.type.dtype))
+    updates, outputs = op.fgraph.outputs[: len(names)], node.outputs[: len(names)]
+    all_taps = [*[tuple(t) for t in taps], *[()] * (len(names) - len(taps))]
+    return [_Series(*one) for one in zip(outputs, updates, names, lengths, all_taps, strict=True)]
+
+
 def _write_body(
-    source: Source, updates: Sequence[tuple[Variable, _Series]], write: Callable[[], None]
+    source: Source,
+    updates: Sequence[Variable],
+    places: Sequence[Value],
+    write: Callable[[], None],
 ) -> None:
-    """Write the body, its results into the rows where they belong."""
-    told: dict[Variable, Value] = {}
-    for variable, series in updates:
-        free = variable not in source.values and not isinstance(variable, Constant)
-        if free and not is_scalar(variable):
-            _bind_row(source, variable, _array(series.name), series.row, series.variable)
-            told[variable] = source.values[variable]
+    """Write the body of a loop, and what it computes where it belongs."""
+    for update, place in zip(updates, places, strict=True):
+        is_free = update not in source.values and not isinstance(update, Constant)
+        if is_free and not is_scalar(update):
+            source.values[update] = place
     write()
-    for variable, series in updates:
-        # It may be where a function has returned it, or have been told to be elsewhere.
-        if source.values.get(variable) is not told.pop(variable, None):
-            at = source.value(variable).at
-            with source.nest(source.lengths(variable)) as indices:
-                source.put(f"{_row(_array(series.name), series.row)(indices)} = {at(indices)}")
+    for update, place in zip(updates, places, strict=True):
+        # It may be where a function has returned it, or where another update was told to be.
+        found = source.value(update)
+        if found is not place:
+            with source.nest(source.lengths(update)) as indices:
+                source.put(f"{place.at(indices)} = {found.at(indices)}")
 
 
-def _carry(
-    source: Source, updates: Sequence[Variable], places: Sequence[Callable[[Sequence[str]], str]]
-) -> None:
+def _carry(source: Source, updates: Sequence[Variable], places: Sequence[At]) -> None:
     """Write the next states over the last ones, once all are there."""
-    fresh = []
-    for variable in updates:
-        if is_scalar(variable):
-            fresh.append(_place(source.compute(source.scalar(variable))))
-        else:
-            fresh.append(_array(source.copy(variable)).at)
-    for variable, new, old in zip(updates, fresh, places, strict=True):
-        with source.nest(source.lengths(variable)) as indices:
+    fresh = [
+        source.compute(source.scalar(update)) if is_scalar(update) else source.copy(update)
+        for update in updates
+    ]
+    for update, new, old in zip(updates, map(_place, fresh), places, strict=True):
+        with source.nest(source.lengths(update)) as indices:
             source.put(f"{old(indices)} = {new(indices)}")
 
 
-def _array(name: str) -> Value:
-    return Value(lambda i: f"{name}[{', '.join(i)}]", name)
-
-
-def _place(name: str) -> Callable[[Sequence[str]], str]:
+def _place(name: str) -> At:
     """The elements of an array, or a number, by name."""
     return lambda i: f"{name}[{', '.join(i)}]" if i else name
 
 
-def _row(series: Value, row: str) -> Callable[[Sequence[str]], str]:
-    return lambda i: series.at([row, *i])
+def _element(at: At, index: str) -> At:
+    return lambda i: at([index, *i])
 
 
 def _bind(source: Source, variable: Variable, name: str) -> None:
@@ -150,8 +174,3 @@ def _bind(source: Source, variable: Variable, name: str) -> None:
         source.bind_scalar(variable, name)
     else:
         source.bind(variable, name)
-
-
-def _bind_row(source: Source, variable: Variable, series: Value, row: str, whole: Variable) -> None:
-    """Let a variable be the element of a series at a position of its first axis."""
-    source.bind_view(variable, _row(series, row), lambda axis: source.length(whole, axis + 1))

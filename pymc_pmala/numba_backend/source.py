@@ -12,7 +12,7 @@ from pytensor.tensor.type import DenseTensorType
 
 from pymc_pmala.numba_backend.scalars import literal
 
-__all__ = ["Source", "Value", "is_scalar"]
+__all__ = ["At", "Source", "Value", "is_scalar"]
 
 At = Callable[[Sequence[str]], str]
 
