@@ -121,6 +121,13 @@ EXPRESSIONS = {
         pt.switch(x > 0, 1, x),
         pt.eq(m, 0) | (m > 1),
     ],
+    "smaller and larger": lambda x, m, t: [
+        pt.minimum(m, x),
+        pt.maximum(x, 0.5),
+        pt.minimum(pt.switch(x > 0, x, np.nan), 0.0),
+        pt.maximum(0.0, pt.switch(x > 0, x, np.nan)),
+        (x > 0) & (x < 1) | (x < -1),
+    ],
     "truth values as numbers": lambda x, m, t: [
         (x > 0).sum(),
         (x > 0) * x,

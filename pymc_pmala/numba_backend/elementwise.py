@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pytensor.graph.basic import Apply, Variable
-from pytensor.link.numba.dispatch.basic import numba_funcify_ensure_cache
 from pytensor.scalar.basic import Composite, ScalarInnerGraphOp, get_scalar_type
 from pytensor.tensor.elemwise import CAReduce
 
@@ -88,8 +87,7 @@ def apply_scalar_op(
     arguments = [name for name, _ in terms]
     plain = None if isinstance(op, ScalarInnerGraphOp) else expression(op, node, arguments)
     if plain is None:
-        function, key = numba_funcify_ensure_cache(op, node=node)
-        plain = f"{source.constant(function, key)}({', '.join(arguments)})"
+        plain = f"{source.function(op, node)}({', '.join(arguments)})"
         if len(node.outputs) > 1:
             name, _ = compute(plain, level)
             return [compute(f"{name}[{i}]", level) for i in range(len(node.outputs))]

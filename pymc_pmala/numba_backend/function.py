@@ -16,10 +16,7 @@ import numpy as np
 from pytensor.compile.builders import OpFromGraph
 from pytensor.graph.basic import Apply, Variable
 from pytensor.link.numba.cache import compile_numba_function_src
-from pytensor.link.numba.dispatch.basic import (
-    numba_funcify_and_cache_key,
-    numba_funcify_ensure_cache,
-)
+from pytensor.link.numba.dispatch.basic import numba_funcify_and_cache_key
 from pytensor.scalar.basic import ScalarOp
 from pytensor.scan.op import Scan
 from pytensor.tensor.elemwise import Elemwise
@@ -157,8 +154,7 @@ def _root(variable: Variable) -> Variable:
 
 def _call(node: Apply, source: Source) -> None:
     """Call the function that pytensor has for a node."""
-    function, key = numba_funcify_ensure_cache(node.op, node=node)
-    called = source.constant(function, key)
+    called = source.function(node.op, node)
     arguments = ", ".join(source.argument(variable) for variable in node.inputs)
     results = [source.fresh("r") for _ in node.outputs]
     source.put(f"{', '.join(results)} = {called}({arguments})")

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from pytensor.scalar import basic as scalar
+from pytensor.scalar.math import Sigmoid
 
 __all__ = ["expression", "literal"]
 
@@ -20,6 +21,8 @@ _INFIX: dict[type, str] = {
     scalar.GE: ">=",
     scalar.EQ: "==",
     scalar.NEQ: "!=",
+    scalar.AND: "&",
+    scalar.OR: "|",
 }
 
 _FUNCTIONS: dict[type, str] = {
@@ -42,6 +45,10 @@ _OTHERS: dict[type, Callable[..., str]] = {
     scalar.Identity: lambda a: a,
     scalar.Second: lambda a, b: b,
     scalar.Switch: lambda c, a, b: f"{a} if {c} else {b}",
+    # What is not a number stays so.
+    scalar.Minimum: lambda a, b: f"{a} if {a} < {b} or {a} != {a} else {b}",
+    scalar.Maximum: lambda a, b: f"{a} if {a} > {b} or {a} != {a} else {b}",
+    Sigmoid: lambda a: f"1.0 / (1.0 + math.exp(-{a}))",
 }
 
 # What numba's own promotion of types arrives at; others are cast.
@@ -66,7 +73,7 @@ def expression(op: Any, node: Any, arguments: Sequence[str]) -> str | None:
     else:
         return None
     # The sum of two truth values is one, but for numba a number.
-    counts = dtype == "bool" and kind in (scalar.Add, scalar.Mul)
+    counts = dtype == "bool" and kind in (scalar.Add, scalar.Mul, scalar.AND, scalar.OR)
     return _cast(found, dtype) if counts or dtype not in _NATIVE else found
 
 

@@ -5,8 +5,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pytensor.graph.basic import Constant, Variable
-from pytensor.link.numba.dispatch.basic import cache_key_for_constant, numba_typify
+from pytensor.graph.basic import Apply, Constant, Variable
+from pytensor.link.numba.dispatch.basic import (
+    cache_key_for_constant,
+    numba_funcify_ensure_cache,
+    numba_typify,
+)
 from pytensor.scalar.basic import ScalarType
 from pytensor.tensor.type import DenseTensorType
 
@@ -52,6 +56,7 @@ class Source:
     values: dict[Variable, Value] = field(default_factory=dict)
     depth: int = 1
     _count: int = 0
+    _functions: dict[tuple[Any, ...], str] = field(default_factory=dict)
     # Where arrays of known shape are made: before the loop that is being written.
     _outside: tuple[list[str], int] | None = None
 
@@ -73,6 +78,13 @@ class Source:
         elif self.keys is not None:
             self.keys.append(key)
         return name
+
+    def function(self, op: Any, node: Apply) -> str:
+        """A name for the function that pytensor has for a node, the same for equal ones."""
+        kind = (op, *[v if isinstance(v, Constant) else v.type for v in node.inputs])
+        if kind not in self._functions:
+            self._functions[kind] = self.constant(*numba_funcify_ensure_cache(op, node=node))
+        return self._functions[kind]
 
     @contextmanager
     def indented(self) -> Iterator[None]:
