@@ -1,5 +1,6 @@
 """Options and fixtures that all tests share."""
 
+import logging
 import os
 import sys
 from pathlib import Path
@@ -37,6 +38,15 @@ def _folder(variable: str, name: str) -> Path:
     if not folder.is_dir():
         pytest.skip(f"{folder} is not a folder; set {variable}")
     return folder
+
+
+@pytest.fixture(autouse=True)
+def pymc_speaks():
+    """What a command of ours silences, in the test that runs it, is heard again in the next."""
+    logger = logging.getLogger("pymc")
+    level = logger.level
+    yield
+    logger.setLevel(level)
 
 
 @pytest.fixture(scope="session")

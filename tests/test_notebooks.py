@@ -1,7 +1,6 @@
 """The notebooks of the documentation run, on short chains, and are kept with their outputs."""
 
 import json
-import logging
 from functools import partial
 from pathlib import Path
 
@@ -33,17 +32,14 @@ def test_a_notebook_is_kept_as_executed_and_ends_in_a_picture(path):
 
 
 @pytest.fixture
-def quiet_pymc():
-    """What a notebook sets for all is set back."""
-    logger = logging.getLogger("pymc")
-    level = logger.level
+def closed_figures():
+    """What a notebook has drawn is closed."""
     yield
-    logger.setLevel(level)
     plt.close("all")
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("quiet_pymc")
+@pytest.mark.usefixtures("closed_figures")
 @each_notebook
 def test_a_notebook_runs(path, monkeypatch):
     monkeypatch.setattr(
