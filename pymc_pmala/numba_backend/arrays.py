@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from pytensor.compile.ops import DeepCopyOp
 from pytensor.graph.basic import Apply, Variable
-from pytensor.link.numba.dispatch.basic import cache_key_for_constant, numba_njit
+from pytensor.link.numba.dispatch.basic import numba_njit
 from pytensor.tensor.basic import Alloc, AllocEmpty, Join, MakeVector
 from pytensor.tensor.blockwise import Blockwise, BlockwiseWithCoreShape
 from pytensor.tensor.shape import Shape_i
@@ -153,13 +153,12 @@ def _scatter(op: Any, node: Apply, source: Source, destroyed: Destroyed) -> bool
     picked = find_picked(op, indices, original)
     if picked is None or getattr(op, "ignore_duplicates", False):
         return False
-    names = [source.constant(p, cache_key_for_constant(p)) for p in picked.positions]
+    names = picked.names(source)
     target = _target(op, node, source)
     element = broadcast(source, change)
     sign = "=" if op.set_instead_of_inc else "+="
     with source.nest(picked.lengths(source, original)) as loops:
-        place = ", ".join(picked.whole(names, loops))
-        source.put(f"{target}[{place}] {sign} {element(loops)}")
+        source.put(f"{target}[{', '.join(picked.whole(names, loops))}] {sign} {element(loops)}")
     source.bind(output, target)
     return True
 
@@ -188,7 +187,7 @@ def _factorise(matrix):
         pivot = matrix[j, j]
         for k in range(j):
             pivot -= factor[j, k] * factor[j, k]
-        # Not a number neither.
+        # So that what is not a number is caught, too.
         if not pivot > 0.0:
             return np.full((n, n), np.nan)
         pivot = np.sqrt(pivot)

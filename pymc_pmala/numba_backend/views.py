@@ -171,7 +171,7 @@ def _gather(op: AdvancedSubtensor, node: Apply, source: Source, destroyed: Destr
     if picked is None:
         return False
     value = source.value(original)
-    names = [source.constant(p, cache_key_for_constant(p)) for p in picked.positions]
+    names = picked.names(source)
     source.bind_view(
         output,
         lambda i: value.at(picked.whole(names, i)),
@@ -196,6 +196,10 @@ class Picked(NamedTuple):
 
     first: int
     positions: list[np.ndarray]
+
+    def names(self, source: Source) -> list[str]:
+        """Names of the positions in the function that is written."""
+        return [source.constant(p, cache_key_for_constant(p)) for p in self.positions]
 
     def whole(self, names: Sequence[str], indices: Sequence[str]) -> list[str]:
         """Indices into the whole, of indices into what is picked."""
