@@ -7,6 +7,7 @@ from pymc_pmala.geometry import LocalGeometry, local_geometry
 from pymc_pmala.information import Information, register_information
 from pymc_pmala.plots import plot_metric, plot_tuning
 from pymc_pmala.step_methods import MALA, MMALA, PMALA, SimplifiedMMALA
+from pymc_pmala.version import __version__
 
 __all__ = [
     "MALA",
@@ -18,6 +19,7 @@ __all__ = [
     "MetricExplanation",
     "SamplerFigures",
     "SimplifiedMMALA",
+    "__version__",
     "compare",
     "distributed",
     "explain_metric",

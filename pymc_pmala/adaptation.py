@@ -55,7 +55,7 @@ class StepSizeAdaptation(WithSamplingState):
     _FIRST_COUNT, _FIRST_HORIZON, _RENEWED_COUNT = 3, 50, 10
 
     def __init__(self, target: float, largest: float):
-        self.target = target
+        self.target, self.largest = target, largest
         self._log_largest = math.log(largest)
         self.restart(largest)
 

@@ -15,6 +15,7 @@ from pytensor.graph.op import Op
 from pytensor.link.numba.dispatch.basic import register_funcify_default_op_cache_key
 from pytensor.tensor.variable import TensorVariable
 
+from pymc_pmala.cache_version import cache_version
 from pymc_pmala.factorization import Factorization, solve_lower
 
 __all__ = ["BandedArrow", "BandedLoop"]
@@ -45,7 +46,8 @@ class BandedArrow(Factorization):
         self.bandwidth = bandwidth
         self.border = np.asarray(border, dtype=int)
         self.dimension = len(self.body) + len(self.border)
-        self._restore = np.argsort(np.concatenate([self.body, self.border]))
+        self.order = np.concatenate([self.body, self.border])
+        self._restore = np.argsort(self.order)
         self._colours = 2 * bandwidth + 1
 
     def __str__(self) -> str:
@@ -270,9 +272,9 @@ class BandedLoop(Op):
 
 
 @register_funcify_default_op_cache_key(BandedLoop)
-def numba_banded_loop(op: BandedLoop, node: Apply, **kwargs) -> Callable:
+def numba_banded_loop(op: BandedLoop, node: Apply, **kwargs) -> tuple[Callable, int]:
     """The loop itself, which numba has compiled already."""
-    return _LOOPS[op.name]
+    return _LOOPS[op.name], cache_version()
 
 
 _cholesky = BandedLoop("cholesky")

@@ -3,6 +3,8 @@
 import importlib.util
 import logging
 import math
+import signal
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,14 +20,15 @@ from pymc_pmala.quality import (
     ENOUGH,
     LARGEST_RHAT,
     LEAST_MOVES,
+    TAILS,
     TOLERANCE,
     Draws,
     comparable,
     effective_sizes,
+    estimates,
     free_draws,
     largest_rhat,
     least_moves,
-    moments,
 )
 from pymc_pmala.step_methods import MALA, MMALA, PMALA, SimplifiedMMALA
 from pymc_pmala.tables import Tabular
@@ -61,9 +64,11 @@ class SamplerFigures(NamedTuple):
     divergences : int
         Divergent draws.
     disagreement : float
-        How far its means are from the other samplers', in Monte Carlo standard errors: the
-        largest over elements, the median over those whose chains agree with each other.
-        Positive variables count by their logarithms. NaN without another sampler.
+        How far its means, sds, 5 % and 95 % quantiles are from other samplers', in Monte Carlo
+        standard errors: the largest over elements, the median over samplers whose chains agree
+        with each other. The Langevin samplers, which share a metric, are held against NUTS and
+        nutpie where these have run. Positive variables count by their logarithms. NaN without
+        another sampler.
     trouble : str or None
         Why its draws cannot be relied on.
     """
@@ -113,7 +118,7 @@ class Comparison(Tabular):
         "compile (s)",
         "r-hat",
         "divergences",
-        "means off (MCSE)",
+        "off (MCSE)",
     )
 
     def _cells(self) -> list[tuple[str, ...]]:
@@ -154,7 +159,7 @@ class Comparison(Tabular):
 def compare(
     model: pm.Model | None = None,
     *,
-    steps: Sequence[str] | Mapping[str, str | Callable[[], Any]] | None = None,
+    steps: Sequence[str | type] | Mapping[str, str | Callable[[], Any]] | None = None,
     draws: int | None = None,
     seconds: float | None = None,
     tune: int | None = None,
@@ -173,15 +178,17 @@ def compare(
     ----------
     model : pm.Model, optional
         Taken from the ``with`` context by default.
-    steps : sequence of str, or mapping of str to str or callable, optional
+    steps : sequence of str or class, or mapping of str to str or callable, optional
         Which of ``"PMALA"``, ``"SimplifiedMMALA"``, ``"MMALA"``, ``"MALA"``, ``"NUTS"`` and
-        ``"nutpie"`` to run; by default all that can sample the model and are installed. A
+        ``"nutpie"`` to run; by default all that can sample the model and are installed. Classes
+        of step methods, ``[PMALA, pm.Slice]``, sample all continuous variables. A
         mapping gives them names of your own, and takes functions that make a step, or a list
         of steps: ``{"Euler": lambda: PMALA(integrator="euler"), "NUTS": "NUTS"}``.
     draws : int, optional
         Draws of each chain, 1000 by default.
     seconds : float, optional
-        Instead of `draws`: how long each sampler draws, after compiling and tuning.
+        Instead of `draws`: how long each sampler draws, after compiling and tuning. A sampler's
+        first chain gets its share of the time, the others make as many draws.
     tune : int, optional
         Tuning steps of each chain; each sampler's own by default.
     chains : int, default 4
@@ -194,7 +201,8 @@ def compare(
     Returns
     -------
     Comparison
-        Prints as a table in a terminal and in a notebook; ``.plot()`` draws it.
+        Prints as a table in a terminal and in a notebook; ``.plot()`` draws it. After Ctrl-C,
+        with the samplers that had been measured until then.
 
     Examples
     --------
@@ -220,18 +228,35 @@ def compare(
         options["draws"] = 1000 if draws is None else draws
     start_compilers()
     found: dict[str, TimedRun | str] = {}
-    with _quiet_pymc(), _Watch(chains, progressbar) as watch:
+    with _quiet_pymc(), _noticed_interrupt() as interrupt, _Watch(chains, progressbar) as watch:
+
+        def see(draw: Any) -> None:
+            if interrupt.is_set():
+                # PyMC ends one chain on Ctrl-C, and has begun the next.
+                raise KeyboardInterrupt
+            watch.see(draw)
+
         for name, sampler in chosen.items():
             watch.start(name)
             per_chain = None if seconds is None else seconds / chains
             try:
-                found[name] = _run(sampler, model, options, per_chain, watch.see)
+                run: TimedRun | str = _run(sampler, model, options, per_chain, see)
             except Exception as error:
                 # One sampler that cannot sample the model does not end the comparison.
                 text = str(error).strip().partition("\n")[0]
-                found[name] = f"failed, {type(error).__name__}: {text}".rstrip(".")
-    figures = _figures(found, model)
+                run = f"failed, {type(error).__name__}: {text}".rstrip(".")
+            except KeyboardInterrupt:
+                interrupt.set()
+            if interrupt.is_set():
+                break
+            found[name] = run
+    left = [name for name in chosen if name not in found]
+    if not found:
+        raise KeyboardInterrupt
+    figures = _figures(found, model, chains)
     recommended, reason = _recommend(figures)
+    if left:
+        reason = f"Interrupted before {', '.join(left)} had been measured. {reason}"
     runs = {name: run.idata for name, run in found.items() if isinstance(run, TimedRun)}
     return Comparison(figures, recommended, reason, runs)
 
@@ -242,7 +267,7 @@ Sampler = str | Callable[[], Any]
 
 
 def _choose(
-    steps: Sequence[str] | Mapping[str, Sampler] | None, model: pm.Model
+    steps: Sequence[str | type] | Mapping[str, Sampler] | None, model: pm.Model
 ) -> dict[str, Sampler]:
     """Samplers by the names that the table gives them."""
     has_nutpie = importlib.util.find_spec("nutpie") is not None
@@ -251,9 +276,10 @@ def _choose(
         return {name: name for name in (*LANGEVIN, "NUTS", *nutpie)}
     if isinstance(steps, str):
         steps = [steps]
-    chosen: dict[str, Sampler] = {name: name for name in steps}
     if isinstance(steps, Mapping):
-        chosen = dict(steps)
+        chosen: dict[str, Sampler] = dict(steps)
+    else:
+        chosen = {s if isinstance(s, str) else getattr(s, "__name__", repr(s)): s for s in steps}
     if not chosen:
         raise ValueError("There is nothing to compare: steps is empty.")
     unknown = [s for s in chosen.values() if not callable(s) and s not in NAMES]
@@ -282,7 +308,30 @@ def _run(
     if isinstance(sampler, str):
         cls = LANGEVIN[sampler]
         return timed_sample(model, lambda: cls(model.continuous_value_vars), options, clock)
+    if isinstance(sampler, type):
+        # A class of step methods, as `pm.sample` would make it.
+        return timed_sample(model, lambda: sampler(model.continuous_value_vars), options, clock)
     return timed_sample(model, sampler, options, clock)
+
+
+@contextmanager
+def _noticed_interrupt() -> Iterator[threading.Event]:
+    """Notice Ctrl-C, which PyMC takes for the end of one chain and does not tell."""
+    event = threading.Event()
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
+        yield event
+        return
+
+    def notice(*arguments: Any) -> None:
+        event.set()
+        before(*arguments)
+
+    signal.signal(signal.SIGINT, notice)
+    try:
+        yield event
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @contextmanager
@@ -341,30 +390,37 @@ class _Watch:
 # ---- Judging -----------------------------------------------------------------------------
 
 
-def _figures(found: dict[str, TimedRun | str], model: pm.Model) -> list[SamplerFigures]:
+def _figures(
+    found: dict[str, TimedRun | str], model: pm.Model, chains: int
+) -> list[SamplerFigures]:
     """Figures of each sampler, the fastest first and those in trouble last."""
     continuous = [v.name for v in model.free_RVs if v.dtype in continuous_types]
-    figures, means = [], {}
+    figures, known = [], {}
     for name, run in found.items():
         if isinstance(run, str):
             figures.append(SamplerFigures(name, trouble=run))
             continue
         draws = free_draws(run.idata, model)
-        figures.append(_measure(name, run, draws, continuous))
-        means[name] = _means(comparable(draws, model))
+        figures.append(_measure(name, run, draws, continuous, chains))
+        known[name] = estimates(comparable(draws, model))
     sound = [f.name for f in figures if f.trouble is None]
-    judged = [_judge(f, means, sound) if f.name in means else f for f in figures]
+    judged = [_judge(f, known, sound) if f.name in known else f for f in figures]
     return sorted(judged, key=lambda f: (f.trouble is not None, f.seconds_to_enough))
 
 
-def _measure(name: str, run: TimedRun, draws: Draws, continuous: list[str]) -> SamplerFigures:
+def _measure(
+    name: str, run: TimedRun, draws: Draws, continuous: list[str], chains: int
+) -> SamplerFigures:
     """What a sampler's own draws say."""
     bulk, tail = effective_sizes(draws)
     rate = min(bulk, tail) / run.sampling
     rhat = largest_rhat(draws)
     moves = least_moves({name: draws[name] for name in continuous}) if continuous else 1.0
     trouble = None
-    if moves < LEAST_MOVES:
+    kept = next(iter(draws.values())).shape[0]
+    if kept < chains:
+        trouble = f"{chains - kept} of its {chains} chains were too slow to be counted"
+    elif moves < LEAST_MOVES:
         trouble = f"a chain moved in {100 * moves:.1f} % of its transitions only"
     elif rhat > LARGEST_RHAT:
         trouble = f"its chains disagree, r-hat is {rhat:.2f}"
@@ -384,34 +440,41 @@ def _measure(name: str, run: TimedRun, draws: Draws, continuous: list[str]) -> S
     )
 
 
+Estimates = tuple[np.ndarray, np.ndarray]
+"""Of each quantity (rows) and element, and their standard errors."""
+QUANTITIES = ("means", "sds", *(f"{p:.0%} quantiles" for p in TAILS))
+
+
 def _judge(
-    figures: SamplerFigures, means: dict[str, np.ndarray], sound: Sequence[str]
+    figures: SamplerFigures, known: dict[str, Estimates], sound: Sequence[str]
 ) -> SamplerFigures:
     """With what the other samplers say, those that are sound by themselves."""
-    others = [_distance(means[figures.name], means[name]) for name in sound if name != figures.name]
-    if not others:
+    defaults = [name for name in sound if name in DEFAULTS and name != figures.name]
+    others = [name for name in sound if name not in DEFAULTS and name != figures.name]
+    # The Langevin samplers share a metric, and may be wrong together.
+    groups = [defaults, others] if figures.name in DEFAULTS else [defaults or others]
+    found = [_median([_distance(known[figures.name], known[n]) for n in g]) for g in groups if g]
+    if not found:
         return figures
-    # The lower of two: of three samplers the one that differs from both is the odd one out.
-    disagreement = float(np.quantile(others, 0.5, method="lower"))
+    disagreement, quantity = min(found)
     trouble = figures.trouble
     if trouble is None and disagreement > TOLERANCE:
-        trouble = f"its means are {disagreement:.1f} standard errors from the other samplers'"
+        trouble = f"its {quantity} are {disagreement:.1f} standard errors from the other samplers'"
     return figures._replace(disagreement=disagreement, trouble=trouble)
 
 
-def _means(draws: Draws) -> np.ndarray:
-    """Means of all elements and their standard errors, in two rows."""
-    found = moments(draws).values()
-    parts = [np.array([np.ravel(m["mean"]), np.ravel(m["mean_error"])]) for m in found]
-    return np.concatenate(parts, axis=1)
+def _median(distances: Sequence[tuple[float, str]]) -> tuple[float, str]:
+    """The lower of two: of three samplers the one that differs from both is the odd one out."""
+    return sorted(distances)[(len(distances) - 1) // 2]
 
 
-def _distance(a: np.ndarray, b: np.ndarray) -> float:
-    """The largest difference of two samplers' means, in standard errors."""
+def _distance(a: Estimates, b: Estimates) -> tuple[float, str]:
+    """The largest difference of two samplers' estimates, in standard errors, and of what."""
     with np.errstate(divide="ignore", invalid="ignore"):
         away = np.abs(a[0] - b[0]) / np.hypot(a[1], b[1])
     # 0/0: a variable that is constant in both.
-    return float(np.max(np.nan_to_num(away, nan=0.0, posinf=np.inf)))
+    largest = np.max(np.nan_to_num(away, nan=0.0, posinf=np.inf), axis=1)
+    return float(np.max(largest)), QUANTITIES[int(np.argmax(largest))]
 
 
 def _recommend(figures: Sequence[SamplerFigures]) -> tuple[str | None, str]:

@@ -22,12 +22,12 @@ except ImportError:
 
 __all__ = [
     "INDEXING_OPS",
+    "IS_PYTENSOR_3",
     "WRITING_OPS",
     "Cholesky",
     "SolveTriangular",
     "concatenate_chains",
     "inner_graph",
-    "join_axis",
     "node_pushforward",
     "pullback",
 ]
@@ -43,7 +43,8 @@ INDEXING_OPS = _subtensor_ops("Subtensor", "AdvancedSubtensor", "AdvancedSubtens
 WRITING_OPS = _subtensor_ops("IncSubtensor", "AdvancedIncSubtensor", "AdvancedIncSubtensor1")
 """Ops that write elements of a tensor. ``AdvancedIncSubtensor1`` goes with pytensor 2."""
 
-_HAS_PUSHFORWARD = hasattr(pytensor.gradient, "pushforward")
+IS_PYTENSOR_3 = hasattr(pytensor.gradient, "pushforward")
+"""Whether graphs are those that `numba_backend` writes. Goes with pytensor 2."""
 
 
 def inner_graph(op: Op) -> tuple[list[Variable], list[Variable]]:
@@ -65,7 +66,7 @@ def pullback(
     ``Lop`` before pytensor 3.0, ``pullback`` since: goes with pytensor 2.
     """
     options = {"disconnected_inputs": "ignore", "return_disconnected": "none"}
-    if _HAS_PUSHFORWARD:
+    if IS_PYTENSOR_3:
         return pytensor.gradient.pullback(list(outputs), list(wrt), list(cotangents), **options)
     return pytensor.gradient.Lop(list(outputs), list(wrt), list(cotangents), **options)
 
@@ -76,7 +77,7 @@ def node_pushforward(node: Apply, tangents: Sequence[Variable | None]) -> list[V
     ``Op.R_op`` with ``None`` before pytensor 3.0, ``Op.pushforward`` with
     ``DisconnectedType`` since: goes with pytensor 2.
     """
-    if not _HAS_PUSHFORWARD:
+    if not IS_PYTENSOR_3:
         if isinstance(node.op, LogSoftmax):
             raise NotImplementedError("pytensor 2's R_op of LogSoftmax is its transpose.")
         return list(node.op.R_op(node.inputs, list(tangents)))
@@ -84,17 +85,6 @@ def node_pushforward(node: Apply, tangents: Sequence[Variable | None]) -> list[V
     outputs = node.op.pushforward(node.inputs, node.outputs, marked)
     disconnected = type(disconnected_type().type)
     return [None if isinstance(out.type, disconnected) else out for out in outputs]
-
-
-def join_axis(op: Op, inputs: Sequence[Variable]) -> tuple[int, list[Variable]]:
-    """The axis and the parts of a Join.
-
-    The axis is the first input before pytensor 3.0, a property since: goes with pytensor 2.
-    """
-    if hasattr(op, "axis"):
-        return op.axis, list(inputs)
-    axis, *parts = inputs
-    return int(axis.data), parts
 
 
 def concatenate_chains(parts: Mapping[int, Any]) -> Any:

@@ -17,11 +17,29 @@ from pytensor.graph.replace import graph_replace, vectorize_graph
 from pytensor.graph.traversal import ancestors, toposort
 from pytensor.graph.utils import MethodNotDefined
 from pytensor.raise_op import CheckAndRaise
+from pytensor.scalar.basic import (
+    Add,
+    Cast,
+    Mul,
+    Neg,
+    Pow,
+    Second,
+    Sub,
+    TrueDiv,
+    discrete_dtypes,
+)
 from pytensor.scan.op import Scan
-from pytensor.tensor.basic import Alloc, ExtractDiag, Join, MakeVector
+from pytensor.tensor.basic import (
+    Alloc,
+    ExtractDiag,
+    Join,
+    MakeVector,
+    get_underlying_scalar_constant_value,
+)
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
-from pytensor.tensor.math import Dot, Sum
+from pytensor.tensor.exceptions import NotScalarConstantError
+from pytensor.tensor.math import Dot, Prod, ProdWithoutZeros, Sum
 from pytensor.tensor.shape import Reshape, SpecifyShape
 from pytensor.tensor.subtensor import Subtensor, get_constant_idx
 from pytensor.tensor.variable import TensorVariable
@@ -77,7 +95,19 @@ def pushforward(
         Filled with the outputs of the graphs' loops, each beside the same output of the
         loop that carries its tangent: see `in_loops`.
     """
-    return _push(outputs, {wrt: tangent}, {} if loops is None else loops)
+    derivatives = _push(outputs, {wrt: tangent}, {} if loops is None else loops)
+    # A derivative without the direction is zero, whatever it looks like.
+    depending = _depending([d for d in derivatives if d is not None], tangent)
+    return [d if d in depending else None for d in derivatives]
+
+
+def _depending(graphs: Sequence[Variable], variable: Variable) -> set[Variable | None]:
+    """The variable, and what is computed from it in some graphs."""
+    found: set[Variable | None] = {variable}
+    for node in toposort(list(graphs), blockers=[variable]):
+        if not found.isdisjoint(node.inputs):
+            found.update(node.outputs)
+    return found
 
 
 def in_loops(graphs: Sequence[Variable], loops: Loops) -> list[Variable]:
@@ -93,7 +123,8 @@ def _push(
     used = {*outputs, *[variable for node in nodes for variable in node.inputs]}
     for node in nodes:
         inputs = [tangents.get(variable) for variable in node.inputs]
-        if all(tangent is None for tangent in inputs):
+        # What is rounded to integers, or compared, has no derivative.
+        if all(tangent is None for tangent in inputs) or all(map(_is_discrete, node.outputs)):
             continue
         tangents.update(zip(node.outputs, _push_node(node, inputs, used, loops), strict=True))
     return [tangents.get(output) for output in outputs]
@@ -120,7 +151,11 @@ def _push_node(
         return _push_linear(node, tangents, linear)
     if _is_product(op):
         return [_push_product(node, tangents)]
+    if isinstance(op, Prod | ProdWithoutZeros):
+        return [_push_product_of_elements(node, tangents)]
     if isinstance(op, Elemwise):
+        if type(op.scalar_op) is Second and tangents[1] is None:
+            return [None]
         pushed = _push_arithmetic(node, tangents)
         return node_pushforward(node, tangents) if pushed is None else [pushed]
     filled = [
@@ -129,8 +164,7 @@ def _push_node(
     ]
     try:
         return node_pushforward(node, filled)
-    except (NotImplementedError, AttributeError, AssertionError, TypeError, ValueError):
-        # What Ops raise that have no forward derivative, or a broken one.
+    except (NotImplementedError, MethodNotDefined):
         return _push_by_reverse(node, tangents, used)
 
 
@@ -171,42 +205,77 @@ def _push_product(node: Apply, tangents: Sequence[Variable | None]) -> Variable:
     return sum(terms[1:], terms[0])
 
 
+def _push_product_of_elements(node: Apply, tangents: Sequence[Any]) -> Variable:
+    """Derivative Σ_i t_i Π_{j ≠ i} x_j of a product, or of the product of what is not zero.
+
+    Written out, because the reverse derivative of the latter stands in that of the former, and
+    has none itself.
+    """
+    [x], [t], axis = node.inputs, tangents, node.op.axis
+    zero = pt.eq(x, 0.0)
+    others = pt.switch(zero, 1.0, x)
+    product = pt.prod(others, axis=axis)
+    slope = product * pt.sum(pt.switch(zero, 0.0, t / others), axis=axis)
+    if isinstance(node.op, ProdWithoutZeros):
+        return slope
+    # Beside one zero only its own factor can change the product, beside two none.
+    at_zero = product * pt.sum(pt.switch(zero, t, 0.0), axis=axis)
+    zeros = pt.sum(zero, axis=axis)
+    return pt.switch(pt.eq(zeros, 0), slope, pt.switch(pt.eq(zeros, 1), at_zero, 0.0))
+
+
 def _push_arithmetic(node: Apply, tangents: Sequence[Any]) -> Variable | None:
     """Derivative of plain arithmetic; None if the node is something else.
 
     Written out, because the Ops' own multiplies by ones that look like functions of x.
     """
     output, inputs = node.outputs[0], node.inputs
-    name = type(node.op.scalar_op).__name__
-    if name in ("Add", "Sub"):
-        signs = [-1.0 if name == "Sub" and i == 1 else 1.0 for i in range(len(inputs))]
+    # A user's Op may have the name of one of pytensor's, or be made from one.
+    kind = type(node.op.scalar_op)
+    if kind in (Add, Sub):
+        signs = [-1.0 if kind is Sub and i == 1 else 1.0 for i in range(len(inputs))]
         terms = [
             t if sign > 0 else -t for t, sign in zip(tangents, signs, strict=True) if t is not None
         ]
-    elif name == "Mul":
+    elif kind is Mul:
         terms = [
             pt.mul(t, *[v for j, v in enumerate(inputs) if j != i])
             for i, t in enumerate(tangents)
             if t is not None
         ]
-    elif name == "TrueDiv":
+    elif kind is TrueDiv:
         (a, b), (da, db) = inputs, tangents
         terms = [] if da is None else [da / b]
         if db is not None:
             terms.append(-(a / b) * (db / b))
-    elif name == "Neg":
+    elif kind is Neg:
         terms = [-tangents[0]]
-    elif name == "Second":
-        if tangents[1] is None:
-            return pt.zeros_like(output)
+    elif kind is Second:
         terms = [tangents[1]]
-    elif name == "Cast" and _is_float(output):
+    elif kind is Pow and tangents[1] is None and (exponent := _number(inputs[1])) is not None:
+        terms = [_power_slope(inputs[0], exponent) * tangents[0]]
+    elif kind is Cast and _is_float(output):
         terms = [tangents[0].astype(output.dtype)]
     else:
         return None
     total = sum(terms[1:], terms[0])
     same = total.type.broadcastable == output.type.broadcastable
     return total if same else pt.second(output, total)
+
+
+def _power_slope(base: Variable, exponent: float) -> Variable | float:
+    """Derivative n xⁿ⁻¹, without powers of zero: 0 · x⁻¹ is no number at x = 0."""
+    if exponent in (0.0, 1.0):
+        return exponent
+    return exponent * (base if exponent == 2.0 else base ** (exponent - 1.0))
+
+
+def _number(variable: Variable) -> float | None:
+    """The number that a graph of constants computes; None if it is no such graph."""
+    try:
+        return float(get_underlying_scalar_constant_value(variable, only_process_constants=False))
+    except NotScalarConstantError:
+        return None
 
 
 def _push_by_reverse(
@@ -424,3 +493,7 @@ def batch(outputs: Sequence[Variable], replace: Mapping[Variable, Variable]) -> 
 
 def _is_float(variable: Variable) -> bool:
     return isinstance(variable, TensorVariable) and variable.type.dtype.startswith("float")
+
+
+def _is_discrete(variable: Variable) -> bool:
+    return isinstance(variable, TensorVariable) and variable.type.dtype in discrete_dtypes

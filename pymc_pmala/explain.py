@@ -1,7 +1,6 @@
 """What a model's metric is made of, for the person who models."""
 
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -10,12 +9,15 @@ import pymc as pm
 from pymc.blocking import DictToArrayBijection
 from pymc.pytensorf import make_shared_replacements
 from pytensor.graph.basic import Variable
-from pytensor.tensor.variable import TensorVariable
 
-from pymc_pmala.compilation import INTERPRETED, compile_graph
-from pymc_pmala.differentiation import gradient, has_loop, has_opaque_op
+from pymc_pmala.compilation import INTERPRETED, compile_graph, no_stack_traces
+from pymc_pmala.differentiation import has_loop, has_opaque_op
 from pymc_pmala.factorization import Factorization
-from pymc_pmala.geometry import complete_point, continuous_value_vars, symbolic_geometry
+from pymc_pmala.geometry import (
+    TOOL_ADVICE,
+    complete_point,
+    continuous_value_vars,
+)
 from pymc_pmala.information import (
     Factor,
     NoInformation,
@@ -54,6 +56,8 @@ class FactorShare(NamedTuple):
         Its share of the trace of G.
     rank : int
         In how many directions it knows something.
+    smallest : float
+        Smallest eigenvalue of its contribution; not negative, if its rule is right.
     """
 
     name: str
@@ -61,6 +65,7 @@ class FactorShare(NamedTuple):
     path: str
     share: float
     rank: int
+    smallest: float
 
 
 @dataclass(frozen=True, repr=False)
@@ -75,8 +80,9 @@ class MetricExplanation(Tabular):
         Extreme eigenvalues of G at the point.
     structure : str
         The shape of G that its factorization makes use of.
-    gradients_per_transition : float
-        Estimated cost of one PMALA transition, in gradients of the log-density.
+    directions : int
+        Number of directions along which a PMALA transition differentiates the model, beside
+        its gradient: by it the cost of a transition grows with the dimension.
     """
 
     factors: list[FactorShare]
@@ -84,7 +90,7 @@ class MetricExplanation(Tabular):
     smallest: float
     largest: float
     structure: str
-    gradients_per_transition: float
+    directions: int
 
     _TITLE = "Fisher metric"
     _TEXT = ("factor", "distribution", "information")
@@ -99,10 +105,17 @@ class MetricExplanation(Tabular):
         return [
             f"dimension {self.dimension}, {self.structure}",
             f"eigenvalues of G from {self.smallest:.3g} to {self.largest:.3g}",
-            f"one PMALA transition costs about {self.gradients_per_transition:.1f} gradients",
+            "a PMALA transition takes the gradient of the log-density, and directional gradients "
+            f"along {self.directions} directions",
+            *[
+                f"the information of {f.name} is negative in some direction: look at its rule"
+                for f in self.factors
+                if f.share < 0 or f.smallest < -1e-6 * self.largest
+            ],
         ]
 
 
+@no_stack_traces()
 def explain_metric(
     model: pm.Model | None = None,
     *,
@@ -136,24 +149,16 @@ def explain_metric(
     'closed form'
     """
     model = pm.modelcontext(model)
-    value_vars = continuous_value_vars(vars, model)
+    value_vars = continuous_value_vars(vars, model, TOOL_ADVICE)
     start = complete_point(point, model)
     shared = make_shared_replacements(start, value_vars, model)
     raveled = ravel_model(model, value_vars, start, shared)
     x = DictToArrayBijection.map({v.name: start[v.name] for v in value_vars}).data
     metric = build_metric("fisher", model, raveled)
     factorization = find_factorization(metric, x, shared.values())
-
-    def compiled(outputs: list[TensorVariable]) -> Callable:
-        return compile_graph([raveled.x], outputs, model, mode=INTERPRETED)
-
-    # All graphs first: pytensor 2 rewrites a Scan's body in place when it compiles.
     parts = [_part(raveled, factor) for factor in raveled.factors]
     graphs = [metric.matrix(), *[part.matrix() for _, part in parts]]
-    geometry = symbolic_geometry(raveled, metric, factorization, "gamma")
-    slope = [raveled.logp, gradient(raveled.logp, raveled.x)]
-    full = [geometry.logp, geometry.force, *(geometry.factor or [])]
-    whole, *matrices = compiled(graphs)(x)
+    whole, *matrices = compile_graph([raveled.x], graphs, model, mode=INTERPRETED)(x)
     eigenvalues = np.linalg.eigvalsh(whole)
     return MetricExplanation(
         factors=[
@@ -163,6 +168,7 @@ def explain_metric(
                 path,
                 float(np.trace(matrix) / np.trace(whole)),
                 int(np.linalg.matrix_rank(matrix, hermitian=True)),
+                float(np.linalg.eigvalsh(matrix)[0]),
             )
             for factor, (path, _), matrix in zip(raveled.factors, parts, matrices, strict=True)
         ],
@@ -170,7 +176,7 @@ def explain_metric(
         smallest=float(eigenvalues[0]),
         largest=float(eigenvalues[-1]),
         structure=_structure(factorization, raveled),
-        gradients_per_transition=_seconds(compiled(full), x) / _seconds(compiled(slope), x),
+        directions=len(factorization.seeds),
     )
 
 
@@ -181,7 +187,7 @@ def _part(raveled: RaveledModel, factor: Factor) -> tuple[str, Metric]:
     except NoInformation:
         return _FALLBACK, softabs_metric(raveled.x, factor.logp.sum())
     metric = SumMetric(information_terms(raveled.x, forms))
-    return information_path(factor.op) or _FALLBACK, metric
+    return information_path(factor) or _FALLBACK, metric
 
 
 def _distribution(factor: Factor) -> str:
@@ -196,13 +202,3 @@ def _structure(factorization: Factorization, raveled: RaveledModel) -> str:
     if has_opaque_op([raveled.logp]):
         return "dense, derivatives of G by finite differences, for want of second derivatives"
     return str(factorization)
-
-
-def _seconds(function: Callable, x: np.ndarray) -> float:
-    function(x)
-    times = []
-    for _ in range(5):
-        start = time.perf_counter()
-        function(x)
-        times.append(time.perf_counter() - start)
-    return float(np.median(times))

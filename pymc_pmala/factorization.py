@@ -29,6 +29,8 @@ class Factorization(ABC):
     """
 
     dimension: int
+    order: np.ndarray
+    """Places in x of the rows of L."""
 
     @abstractmethod
     def __str__(self) -> str:
@@ -85,6 +87,7 @@ class Dense(Factorization):
 
     def __init__(self, dimension: int):
         self.dimension = dimension
+        self.order = np.arange(dimension)
 
     def __str__(self) -> str:
         return "dense"

@@ -13,7 +13,7 @@ from pymc.vartypes import continuous_types
 from pytensor.graph.basic import Variable
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_pmala.compilation import INTERPRETED, compile_graph
+from pymc_pmala.compilation import INTERPRETED, compile_graph, no_stack_traces
 from pymc_pmala.differentiation import value_and_gradient
 from pymc_pmala.factorization import Dense, Factorization
 from pymc_pmala.information import RaveledModel, ravel_model
@@ -32,8 +32,18 @@ __all__ = [
 ]
 
 
-class LocalGeometry(NamedTuple):
+class _Values(NamedTuple):
+    logp: float
+    gradient: np.ndarray
+    metric: np.ndarray
+    gamma: np.ndarray
+    omega: np.ndarray
+
+
+class LocalGeometry(_Values):
     r"""The geometry at one point, in the coordinates of the raveled value variables.
+
+    Prints with the names of the coordinates.
 
     Attributes
     ----------
@@ -48,13 +58,21 @@ class LocalGeometry(NamedTuple):
         :math:`A = G^{-1}`.
     omega : ndarray of shape (d,)
         MMALA's, :math:`\Omega_i = |G|^{-1/2} \sum_j \partial_j (A_{ij} |G|^{1/2})`.
+    labels : tuple of str
+        Names of the coordinates, ``"theta[0]"`` for instance.
     """
 
-    logp: float
-    gradient: np.ndarray
-    metric: np.ndarray
-    gamma: np.ndarray
-    omega: np.ndarray
+    labels: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        """A line for each coordinate, and the metric in their order."""
+        width = max(map(len, self.labels), default=0)
+        lines = [f"log-density {self.logp:.6g}", f"{'':{width}}   gradient      gamma      omega"]
+        for label, *row in zip(self.labels, self.gradient, self.gamma, self.omega, strict=False):
+            lines.append(f"{label:{width}} " + " ".join(f"{value:10.4g}" for value in row))
+        with np.printoptions(precision=4, linewidth=100, threshold=200):
+            metric = np.array2string(self.metric)
+        return "\n".join([*lines, "metric, in the same order", metric])
 
 
 class SymbolicGeometry(NamedTuple):
@@ -70,6 +88,8 @@ class SymbolicGeometry(NamedTuple):
         The covector f whose drift is A f: the gradient, plus what the method adds to it.
     factor : list of TensorVariable or None
         Triangular factor of the metric; None if the caller supplies a constant one.
+    log_det : TensorVariable or None
+        Log |G|; not finite where the metric has no factor and another stands for it.
     factorization : Factorization
         What the factor's parts mean.
     """
@@ -78,6 +98,7 @@ class SymbolicGeometry(NamedTuple):
     logp: TensorVariable
     force: TensorVariable
     factor: list[TensorVariable] | None
+    log_det: TensorVariable | None
     factorization: Factorization
 
 
@@ -108,13 +129,25 @@ def complete_point(
     }
 
 
-def continuous_value_vars(vars: Sequence[Variable] | None, model: pm.Model) -> list[TensorVariable]:
+STEP_ADVICE = (
+    "Give the sampler the continuous variables only, for example "
+    "`step=[PMALA([a, b]), pm.Metropolis([k])]`, or marginalise the discrete ones."
+)
+TOOL_ADVICE = (
+    "Name the continuous variables, `vars=[a, b]` for example; the others are held at their "
+    "values in `point`."
+)
+
+
+def continuous_value_vars(
+    vars: Sequence[Variable] | None, model: pm.Model, advice: str = STEP_ADVICE
+) -> list[TensorVariable]:
     """Value variables for what a user listed: random variables, value variables, or nothing.
 
     Raises
     ------
     ValueError
-        If one of them is discrete.
+        If one of them is discrete, with the advice given, or listed twice.
     """
     listed = model.value_vars if vars is None else vars
     value_vars = get_value_vars_from_user_vars(listed, model)
@@ -122,9 +155,12 @@ def continuous_value_vars(vars: Sequence[Variable] | None, model: pm.Model) -> l
     if discrete:
         raise ValueError(
             f"Langevin samplers need gradients and cannot sample the discrete variables "
-            f"{discrete}. Give the sampler the continuous variables only, for example "
-            "`step=[PMALA([a, b]), pm.Metropolis([k])]`, or marginalise the discrete ones."
+            f"{discrete}. {advice}"
         )
+    names = [v.name for v in value_vars]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"vars lists {twice} more than once. List each variable once.")
     return value_vars
 
 
@@ -147,8 +183,11 @@ def symbolic_geometry(
     x = raveled.x
     logp, force = value_and_gradient(raveled.logp, x)
     if isinstance(metric, ConstantMetric):
-        return SymbolicGeometry(x, logp, force, None, factorization)
-    factor = metric_factor(metric, factorization)
+        return SymbolicGeometry(x, logp, force, None, None, factorization)
+    found = metric_factor(metric, factorization)
+    log_det = 2.0 * factorization.half_log_det(found)
+    factor = _where_finite(log_det, found, factorization, force)
+    slope_alone = force
     if drift != "gradient":
         rows = factorization.rows(factor)
         divergence = metric.divergence(rows)
@@ -157,7 +196,27 @@ def symbolic_geometry(
             force = force - (divergence if drift == "gamma" else 2.0 * divergence)
         if slope is not None:
             force = force + slope
-    return SymbolicGeometry(x, logp, force, factor, factorization)
+        force = pt.switch(pt.all(pt.abs(force) < np.inf), force, slope_alone)
+    return SymbolicGeometry(x, logp, force, factor, log_det, factorization)
+
+
+def _where_finite(
+    log_det: TensorVariable,
+    factor: Sequence[TensorVariable],
+    factorization: Factorization,
+    slope: TensorVariable,
+) -> list[TensorVariable]:
+    """A metric's factor, or that of (1 + |∇log π|²) I where the metric has none.
+
+    Deterministic in x, hence as exact as any metric: a place where the metric alone is not finite,
+    or not positive definite, belongs to the posterior. The slope keeps steps from being longer
+    than the distance over which the density changes.
+    """
+    length = pt.sqrt(1.0 + (slope**2).sum())
+    return [
+        pt.switch(pt.abs(log_det) < np.inf, part, length * unit.astype(part.dtype))
+        for part, unit in zip(factor, factorization.identity(), strict=True)
+    ]
 
 
 def metric_factor(metric: Metric, factorization: Factorization) -> list[TensorVariable]:
@@ -171,6 +230,7 @@ def metric_pieces(metric: Metric, factorization: Factorization) -> list[TensorVa
     return factorization.pieces(metric.products(seeds))
 
 
+@no_stack_traces()
 def local_geometry(
     point: Mapping[str, np.ndarray] | None = None,
     *,
@@ -198,13 +258,14 @@ def local_geometry(
         NumPy values, in the order and coordinates of the raveled value variables.
     """
     model = pm.modelcontext(model)
-    value_vars = continuous_value_vars(vars, model)
+    value_vars = continuous_value_vars(vars, model, TOOL_ADVICE)
     start = complete_point(point, model)
     function = geometry_function(model, value_vars, start, metric, {"mode": INTERPRETED})
     q = DictToArrayBijection.map({v.name: start[v.name] for v in value_vars}).data
     return function(q)
 
 
+@no_stack_traces()
 def geometry_function(
     model: pm.Model,
     value_vars: Sequence[TensorVariable],
@@ -231,11 +292,18 @@ def geometry_function(
         zero if log_det_gradient is None else log_det_gradient,
     ]
     function = compile_graph([x], outputs, model, **compile_kwargs)
+    labels = tuple(
+        f"{v.name}[{', '.join(map(str, place))}]" if place else v.name
+        for v in value_vars
+        for place in np.ndindex(np.shape(point[v.name]))
+    )
 
     def evaluate(q: np.ndarray) -> LocalGeometry:
         value, slope, g, v, slope_of_log_det = function(np.asarray(q, dtype=x.dtype))
         gamma = -0.5 * np.linalg.solve(g, v)
         omega = 2.0 * gamma + 0.5 * np.linalg.solve(g, slope_of_log_det)
-        return LocalGeometry(float(value), slope, g, gamma, omega)
+        geometry = LocalGeometry(float(value), slope, g, gamma, omega)
+        geometry.labels = labels
+        return geometry
 
     return evaluate

@@ -1,14 +1,16 @@
 """The Metropolis-adjusted Langevin chain that all step methods share, inside PyMC's contract."""
 
 import inspect
+import logging
 import math
 from collections.abc import Sequence
+from dataclasses import field
 from operator import is_
 from typing import Any, ClassVar
 
 import numpy as np
 import pymc as pm
-from pymc.blocking import DictToArrayBijection, RaveledVars, StatsType
+from pymc.blocking import DictToArrayBijection, PointType, RaveledVars, StatsType
 from pymc.exceptions import SamplingError
 from pymc.pytensorf import make_shared_replacements
 from pymc.stats.convergence import SamplerWarning
@@ -33,16 +35,19 @@ from pymc_pmala.adaptation import (
     target_acceptance,
 )
 from pymc_pmala.arguments import (
+    check_keywords,
+    check_metric,
     check_options,
     check_shape,
     constant_factor,
     without_gradient,
 )
-from pymc_pmala.compilation import compile_graph
-from pymc_pmala.diagnosis import Diagnosis, DiagnosisState, divergence
+from pymc_pmala.compilation import compile_graph, no_stack_traces
+from pymc_pmala.diagnosis import Diagnosis, DiagnosisState, Tally, divergence
 from pymc_pmala.factorization import Factorization
 from pymc_pmala.geometry import complete_point, continuous_value_vars, symbolic_geometry
 from pymc_pmala.information import RaveledModel, ravel_model
+from pymc_pmala.interruption import Run, is_interrupt
 from pymc_pmala.metrics import (
     ConstantMetric,
     FlooredMetric,
@@ -56,35 +61,57 @@ from pymc_pmala.structure import find_factorization
 
 __all__ = ["Langevin", "LangevinState"]
 
+# Moves of a chain towards the typical set at most, points tried for each, and the squared length
+# of the drift per dimension from which a point is far from it.
+_ARRIVAL, _BACKTRACKING, _HOME = 100, 12, 4
+# How far a transformed variable may move at once on the way.
+_REACH = 2.0
+# Transitions after which a chain in tuning is asked whether it is there; a plateau may look so.
+_LOOKS = (0, 20, 50, 100)
+# Points tried where the start has no gradient, as many as PyMC tries.
+_STARTS = 10
+
+
+_log = logging.getLogger("pymc")
+
+
+def _fixed() -> Any:
+    """A field of the state that says whose it is, and that no step takes over from another."""
+    return field(metadata={"frozen": True})
+
 
 @dataclass_state
 class LangevinState(StepMethodState):
     """Everything about a chain that its next draw depends on, but the point itself."""
 
+    name: str = _fixed()
+    metric_kind: str = _fixed()
+    integrator: str = _fixed()
+    target_accept: float = _fixed()
+    dimension: int = _fixed()
     tune: bool
     started: bool
     divergences: int
     transitions: int
+    arrival_moves: int
     step_size_adaptation: StepSizeState
     mixing: MixingState
     diagnosis: DiagnosisState
 
 
-class _BoolOrFloat(type):
-    def __eq__(cls, other: object) -> bool:
-        return other in (bool, float) or other is np.float64 or cls is other
-
-    def __hash__(cls) -> int:
-        return type.__hash__(cls)
-
-
-class Accepted(np.float64, metaclass=_BoolOrFloat):
-    """Type of the statistic ``accepted``, stored as float64.
+class _Number:
+    """The type of a statistic that is stored as float64, and that PyMC's steps call otherwise.
 
     PyMC refuses a compound step whose methods differ in the type of a statistic, and its own
-    differ in this one: float64 in Metropolis, bool in HamiltonianMC and DEMetropolis. To
-    stand beside any of them it compares equal to both.
+    differ in ``accepted``: float64 in Metropolis, bool in HamiltonianMC and DEMetropolis. To
+    stand beside any of them this compares equal to both, and so has no hash.
     """
+
+    dtype = np.dtype(np.float64)
+    __hash__ = None  # type: ignore[assignment]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Number) or other is bool or other is np.float64
 
 
 class Langevin(ArrayStepShared):
@@ -98,6 +125,7 @@ class Langevin(ArrayStepShared):
     # The current point's geometry, and what it was computed from besides the point.
     _state: State | None
     _log_det: float
+    _fault: str | None
     _surroundings: list[bytes]
     _data_used: list[Any]
     # The last step size and its scales.
@@ -107,8 +135,10 @@ class Langevin(ArrayStepShared):
     _state_class = LangevinState
 
     stats_dtypes_shapes: ClassVar[dict[str, tuple[Any, list[int] | None]]] = {
-        "acceptance_rate": (np.float64, []),
-        "accepted": (Accepted, []),
+        # NUTS's name and type, which PyMC makes `acceptance_rate` of: under that name at once, it
+        # would be lost beside NUTS.
+        "mean_tree_accept": (np.dtype(np.float64), []),
+        "accepted": (_Number(), []),
         "diverging": (bool, []),
         # NUTS has `int` here and HamiltonianMC `np.int64`; this equals both.
         "divergences": (np.dtype(np.int64), []),
@@ -117,6 +147,7 @@ class Langevin(ArrayStepShared):
         "step_size_bar": (np.float64, []),
         "log_det_metric": (np.float64, []),
         "metric_floored": (np.float64, []),
+        "metric_replaced": (bool, []),
         "model_logp": (np.float64, []),
         "warning": (SamplerWarning, None),
     }
@@ -129,6 +160,7 @@ class Langevin(ArrayStepShared):
 
     def __new__(cls, vars=None, *args, **kwargs):
         """Create one step for all variables, or one for each with ``blocked=False``."""
+        check_keywords(cls, kwargs)
         if vars is None:
             return super().__new__(cls, *args, **kwargs)
         if isinstance(vars, Sequence) and not vars:
@@ -138,6 +170,7 @@ class Langevin(ArrayStepShared):
             )
         return super().__new__(cls, vars, *args, **kwargs)
 
+    @no_stack_traces()
     def __init__(
         self,
         vars: Sequence[Variable] | None = None,
@@ -156,6 +189,7 @@ class Langevin(ArrayStepShared):
         blocked: bool = True,
     ):
         check_options(integrator, step_size, target_accept, step_size_jitter, thin)
+        check_metric(metric)
         model = pm.modelcontext(model)
         value_vars = continuous_value_vars(vars, model)
         point = complete_point(initial_point, model)
@@ -176,6 +210,7 @@ class Langevin(ArrayStepShared):
             max(largest, step_size or largest),
         )
         self.diagnosis = Diagnosis(self.step_size_adaptation.target if adapt_step_size else None)
+        self._run = Run()
         self.reset_tuning()
         self._warm_up(self._start)
 
@@ -189,6 +224,11 @@ class Langevin(ArrayStepShared):
         raveled = ravel_model(model, self.vars, point, shared)
         self._dimension = sum(point[v.name].size for v in self.vars)
         self._dtype = raveled.x.dtype
+        transforms = [model.rvs_to_transforms[model.values_to_rvs[v]] for v in self.vars]
+        self._transformed = np.repeat(
+            [transform is not None for transform in transforms],
+            [point[v.name].size for v in self.vars],
+        )
         try:
             metric = self._build_metric(model, raveled, compile_kwargs)
             self._has_floor = isinstance(metric, FlooredMetric)
@@ -246,91 +286,148 @@ class Langevin(ArrayStepShared):
         """Call what was compiled: numba compiles then, once for all processes forked later."""
         state, log_det = self._evaluate(x)
         if self._leap is not None:
-            self._leap_from(state, log_det, 1.0)
+            self._leap_from(state, log_det, 1.0, Tally())
 
     def __repr__(self) -> str:
         """Say what a chain's proposals depend on."""
-        metric = repr(self.metric)
-        if callable(self.metric):
-            metric = getattr(self.metric, "__name__", type(self.metric).__name__)
-        elif not isinstance(self.metric, str):
-            metric = f"array of shape {np.shape(self.metric)}"
         # Before a chain has begun, tuning has said nothing about the step.
         step_size = f"{self._current_step_size():.3g}" if self.started else self.step_size
         return (
-            f"{type(self).__name__}(metric={metric}, integrator={self.integrator!r}, "
+            f"{type(self).__name__}(metric={self.metric_kind}, integrator={self.integrator!r}, "
             f"step_size={step_size}, dimension={self._dimension})"
         )
 
+    @property
+    def metric_kind(self) -> str:
+        """The metric in a word or two."""
+        if callable(self.metric):
+            return getattr(self.metric, "__name__", type(self.metric).__name__)
+        if isinstance(self.metric, str):
+            return repr(self.metric)
+        return f"array of shape {np.shape(self.metric)}"
+
+    @property
+    def target_accept(self) -> float:
+        """Acceptance rate that the step size is tuned for."""
+        return self.step_size_adaptation.target
+
+    @property
+    def dimension(self) -> int:
+        """Number of coordinates that are sampled."""
+        return self._dimension
+
     # ---- The chain -------------------------------------------------------------------
 
+    def step(self, point: PointType) -> tuple[PointType, StatsType]:
+        """Make one draw; Ctrl-C ends this chain and those after it, whatever became of it."""
+        try:
+            if self._run.is_over:
+                raise KeyboardInterrupt
+            result = super().step(point)
+        except BaseException as error:
+            if not is_interrupt(error):
+                raise
+            self._run.interrupt()
+            raise KeyboardInterrupt from error
+        self._run.drawn += 1
+        return result
+
     def astep(self, q0: RaveledVars) -> tuple[RaveledVars, StatsType]:
-        """Propose, accept or reject; return the point kept and what happened."""
+        """Make the transitions of one draw; return the point kept and what happened."""
         state = self._state_at(q0.data)
         if not self.started:
+            if self._fault and self.tune:
+                state = self._start_nearby(state)
+            self._refuse_fault()
+        if self.tune and self.adapt_step_size and self.mixing.count in _LOOKS:
+            state = self._arrive(state)
+        if not self.started:
             self._find_first_step(state)
+        start = state.x
         step_size = self._current_step_size()
         if self.step_size_jitter:
             # Whatever the point is: each size leaves the posterior as it is, and so do all.
             step_size *= self.rng.uniform(1.0 - self.step_size_jitter, 1.0 + self.step_size_jitter)
-        if not self.tune:
-            state = self._advance(state, step_size)
-        proposed, log_det, log_acceptance = self._propose(state, step_size)
-        if math.isfinite(log_acceptance):
-            diverging = False
-            acceptance = math.exp(min(0.0, log_acceptance))
+        tally = Tally()
+        warning, floored = None, math.nan
+        if self._fault:
+            # Another step has moved the chain to where no proposal can be made: it stays.
+            tally.add(math.nan, 0.0, state.x, state.x, math.nan)
         else:
-            # Outside the support is a rejection like any other; a number that is none is not.
-            diverging = not log_acceptance == proposed.logp == -math.inf
-            acceptance = 0.0
-        accepted = self.rng.random() < acceptance
-        before = state.x
-        if accepted:
-            state = proposed
-            self._keep(proposed, log_det)
-        warning = None
-        if self.tune:
-            self.mixing.update(before, state.x)
-            self._learn(acceptance)
-        else:
-            self.divergences += diverging
-            could_grow = step_size < 0.25 * INTEGRATORS[self.integrator].largest_step
-            warning = self.diagnosis.observe(acceptance, accepted, could_grow)
-            if self.diagnosis.wants_jump:
-                self.mixing.update(q0.data, state.x)
-            if warning is None and self.diagnosis.wants_mixing:
-                sizes = {info[0]: math.prod(info[1]) for info in q0.point_map_info}
-                warning = self.diagnosis.judge_mixing(
-                    self.mixing.correlations, sizes, self.transitions
-                )
-            if warning is None and self._has_floor and self.diagnosis.wants_metric:
-                floored = is_floored(*self._factorization.diagonals(state.factor))
-                warning = self.diagnosis.observe_metric(floored)
-        if diverging and warning is None:
-            warning = self._divergence(q0, proposed.x)
+            state = self._transitions(state, step_size, tally)
+        if self.tune and not self._fault:
+            self.mixing.update(start, state.x)
+            self._learn(tally.acceptance)
+        elif not self.tune:
+            self.divergences += tally.diverging
+            warning, floored = self._diagnose(q0, state, step_size, tally)
+        if warning is None and tally.divergence is not None:
+            warning = self._divergence(tally.divergence, q0)
         stats = {
-            "acceptance_rate": acceptance,
-            "accepted": float(accepted),
-            "diverging": diverging,
+            "mean_tree_accept": tally.acceptance / tally.transitions,
+            "accepted": tally.accepted / tally.transitions,
+            "diverging": tally.diverging > 0,
             "divergences": self.divergences,
-            "n_transitions": 1 if self.tune else self.transitions,
+            "n_transitions": tally.transitions,
             "step_size": step_size,
             "step_size_bar": self.step_size_adaptation.averaged,
             "log_det_metric": self._log_det,
-            "metric_floored": self.diagnosis.floored_share,
+            "metric_floored": floored,
+            "metric_replaced": self._is_replaced,
             "model_logp": float(state.logp),
             "warning": warning,
         }
         # A copy: what becomes of the draw must not reach the point that the geometry is of.
         return RaveledVars(state.x.copy(), q0.point_map_info), [stats]
 
-    def _divergence(self, q0: RaveledVars, proposal: np.ndarray) -> SamplerWarning:
+    def _transitions(self, state: State, step_size: float, tally: Tally) -> State:
+        """The state after all transitions of a draw."""
+        count = 1 if self.tune else self.transitions
+        if count > 1 and self._leap is not None:
+            state, log_det = self._leap_from(state, self._log_det, step_size, tally)
+            self._keep(state, log_det)
+            count = 1
+        for _ in range(count):
+            proposed, log_det, log_acceptance = self._propose(state, step_size)
+            log_uniform = math.log1p(-self.rng.random())
+            if tally.add(log_acceptance, log_uniform, state.x, proposed.x, float(proposed.logp)):
+                state = proposed
+                self._keep(proposed, log_det)
+        return state
+
+    def _diagnose(
+        self, q0: RaveledVars, state: State, step_size: float, tally: Tally
+    ) -> tuple[SamplerWarning | None, float]:
+        """A warning about the draw, if there is reason, and whether the metric's floor is at work.
+
+        The latter is NaN where it is not looked at.
+        """
+        diagnosis, floored = self.diagnosis, math.nan
+        could_grow = step_size < 0.25 * INTEGRATORS[self.integrator].largest_step
+        warning = diagnosis.observe(tally, could_grow)
+        warning = warning or diagnosis.observe_replacement(self._is_replaced)
+        if diagnosis.wants_jump:
+            self.mixing.update(q0.data, state.x)
+        if diagnosis.wants_metric or (warning is None and diagnosis.wants_mixing):
+            sizes = {info[0]: math.prod(info[1]) for info in q0.point_map_info}
+        if warning is None and diagnosis.wants_mixing:
+            warning = diagnosis.judge_mixing(self.mixing.correlations, sizes, self.transitions)
+        if diagnosis.wants_metric:
+            pivots, diagonal = self._factorization.diagonals(state.factor)
+            if self._has_floor:
+                floored = float(is_floored(pivots, diagonal))
+                warning = warning or diagnosis.observe_floor(bool(floored))
+            if self.factor is None:
+                force = state.force[self._factorization.order]
+                warning = warning or diagnosis.observe_metric(diagonal, force, sizes)
+        return warning, floored
+
+    def _divergence(self, places: tuple[np.ndarray, np.ndarray], q0: RaveledVars) -> SamplerWarning:
         # As in PyMC: not so many points as to fill the memory.
         if self.tune or self.divergences > 100:
             return divergence(self.tune, None, None)
         source, destination = (
-            DictToArrayBijection.rmap(RaveledVars(x.copy(), q0.point_map_info))
-            for x in (q0.data, proposal)
+            DictToArrayBijection.rmap(RaveledVars(x.copy(), q0.point_map_info)) for x in places
         )
         return divergence(self.tune, source, destination)
 
@@ -342,34 +439,21 @@ class Langevin(ArrayStepShared):
         noise = self.rng.standard_normal(self._dimension, self._dtype)
         return self._call(state, noise, self._scales(step_size))
 
-    def _advance(self, state: State, step_size: float) -> State:
-        """The state after all transitions of a draw but the last."""
-        if self._leap is not None:
-            state, log_det = self._leap_from(state, self._log_det, step_size)
-            self._keep(state, log_det)
-            return state
-        for _ in range(self.transitions - 1):
-            proposed, log_det, log_acceptance = self._propose(state, step_size)
-            if math.log1p(-self.rng.random()) < log_acceptance:
-                state = proposed
-                self._keep(proposed, log_det)
-        return state
-
-    def _leap_from(self, state: State, log_det: float, step_size: float) -> tuple[State, float]:
+    def _leap_from(
+        self, state: State, log_det: float, step_size: float, tally: Tally
+    ) -> tuple[State, float]:
         """The state, and its log |G|, after all transitions of a draw but the last."""
-        x, logp, force, factor = state
         noises = self.rng.standard_normal((self.transitions - 1, self._dimension), self._dtype)
         log_uniforms = np.log1p(-self.rng.random(self.transitions - 1, self._dtype))
-        log_det, x, logp, force, *new_factor = self._leap(
-            noises,
-            log_uniforms,
-            *self._scales(step_size),
-            np.asarray(log_det, dtype=self._dtype),
-            x,
-            logp,
-            force,
-            *factor,
-        )
+        x, logp, force, factor = state
+        current = (np.asarray(log_det, dtype=self._dtype), x, logp, force, *factor)
+        outputs = self._leap(noises, log_uniforms, *self._scales(step_size), *current)
+        *last, starts, ratios, proposals, logps = outputs
+        for happened in zip(
+            ratios.tolist(), log_uniforms.tolist(), starts, proposals, logps.tolist(), strict=True
+        ):
+            tally.add(*happened)
+        log_det, x, logp, force, *new_factor = last
         return State(x, logp, force, tuple(new_factor) or factor), float(log_det)
 
     def _call(
@@ -397,7 +481,7 @@ class Langevin(ArrayStepShared):
         ):
             return self._state
         state, log_det = self._evaluate(x)
-        self._check(state)
+        self._fault = _find_fault(state)
         self._keep(state, log_det)
         self._surroundings, self._data_used = surroundings, data
         return state
@@ -412,23 +496,104 @@ class Langevin(ArrayStepShared):
         state, log_det, _ = self._call(nowhere, zero, (nowhere.logp, nowhere.logp))
         return state, log_det
 
+    @property
+    def _is_replaced(self) -> bool:
+        """Whether another metric stands for the one at the current point, which has no factor."""
+        return self.factor is None and not math.isfinite(self._log_det)
+
     def _keep(self, state: State, log_det: float) -> None:
         self._state, self._log_det = state, log_det
 
-    def _check(self, state: State) -> None:
-        found = None
-        if not np.isfinite(state.logp):
-            found = f"the log-density is {state.logp}"
-        elif not all(np.all(np.isfinite(part)) for part in state.factor):
-            found = "the metric is not finite or not positive definite"
-        elif not np.all(np.isfinite(state.force)):
-            found = "the gradient of the log-density, or the drift, is not finite"
-        if found:
-            raise SamplingError(
-                f"{type(self).__name__} cannot start from the current point: {found} there. "
-                "Look for missing values in the data, inspect the model there with "
-                "`model.debug()`, and start elsewhere with `pm.sample(initvals=...)`."
-            )
+    def _start_nearby(self, state: State) -> State:
+        """Another start where the given one has no gradient: PyMC's own jitter, for ten tries.
+
+        NUTS starts from such points, a shape parameter of exactly zero for example.
+        """
+        start, fault = state.x, self._fault
+        for _ in range(_STARTS):
+            state = self._state_at(start + self.rng.uniform(-1.0, 1.0, len(start)))
+            if self._fault is None:
+                _log.info("%s at the start: the chain starts nearby.", fault)
+                break
+        return state
+
+    def _arrive(self, state: State) -> State:
+        r"""A state near the typical set, from one that may be far from it.
+
+        Fisher scoring with the diffusion's noise and a search along the line. At home the squared
+        length :math:`f^T A f` of the drift in the metric is some d, the dimension. The noise
+        keeps a hierarchy from running into its neck. This is no Markov chain: it belongs to tuning,
+        and what has been learned on the way is forgotten.
+        """
+        while self.arrival_moves < _ARRIVAL:
+            found = self._uphill(state)
+            if found is None:
+                break
+            self._keep(*found)
+            state = self._renewed(found[0])
+            self.arrival_moves += 1
+            self.started, self.mixing = False, Mixing(self._dimension)
+        return state
+
+    def _uphill(self, state: State) -> tuple[State, float] | None:
+        """The next state on the way home, and its log |G|; None if there is none to be found.
+
+        The largest useful step if it does not fall far. Else the better of two searches: along it,
+        and along the force divided by the diagonal of G, since information that is next to
+        nothing in one direction, as it may be where the model does not fit at all, sends the
+        whole step astray. No logarithm or logit changes by more than a few units at once.
+        """
+        integrator = INTEGRATORS["exponential"]
+        scales = integrator.scales(integrator.largest_step)
+        noise = self.rng.standard_normal(self._dimension, self._dtype)
+        arrays = tuple(np.asarray(scale, dtype=self._dtype) for scale in scales)
+        proposed, log_det, _ = self._call(state, noise, arrays)
+        way = np.nan_to_num(proposed.x - state.x)
+        if state.force @ way < scales.drift * _HOME * (self._dimension + _HOME):
+            return None
+        reach = np.where(self._transformed, _REACH, np.inf)
+        scale = min(1.0, np.min(reach / np.maximum(np.abs(way), _REACH)))
+        if scale == 1.0 and self._is_level(state, proposed):
+            return proposed, log_det
+        _, diagonal = self._factorization.diagonals(state.factor)
+        aside = state.force / diagonal[np.argsort(self._factorization.order)]
+        searches = (self._search(state, w) for w in (scale * way, aside.clip(-reach, reach)))
+        found = [search for search in searches if search is not None]
+        return max(found, key=lambda search: search[0].logp, default=None)
+
+    def _search(self, state: State, way: np.ndarray) -> tuple[State, float] | None:
+        """The first of ever nearer points on a way that is level, or a better one after it."""
+        best: tuple[State, float] | None = None
+        for i in range(_BACKTRACKING):
+            found = self._evaluate(state.x + 0.25**i * way)
+            if best is not None and not found[0].logp > best[0].logp:
+                break
+            if self._is_level(state, found[0]):
+                best = found
+        return best
+
+    def _is_level(self, state: State, other: State) -> bool:
+        """Whether another state is as good as this one, but for the diffusion's noise."""
+        return bool(other.logp > state.logp - self._dimension) and not _find_fault(other)
+
+    def _renewed(self, state: State) -> State:
+        """A state that was just arrived at, with the metric that belongs to it."""
+        return state
+
+    def _refuse_fault(self) -> None:
+        """An error where a chain cannot start."""
+        if self._fault is None:
+            return
+        message = (
+            f"{type(self).__name__} cannot start from the current point: {self._fault} there. "
+            "Look for missing values in the data, inspect the model there with "
+            "`model.debug()`, and start elsewhere with `pm.sample(initvals=...)`."
+        )
+        if self._run.has_draws:
+            # An error would lose the chains before this one.
+            _log.error("%s The chains drawn so far are returned.", message)
+            raise KeyboardInterrupt
+        raise SamplingError(message)
 
     def _find_first_step(self, state: State) -> None:
         """Halve the step from a sensible size until a proposal from here could be accepted."""
@@ -464,6 +629,7 @@ class Langevin(ArrayStepShared):
         self.started = False
         self.divergences = 0
         self.transitions = self.thin or 1
+        self.arrival_moves: int = 0
         self.mixing = Mixing(self._dimension)
         self.step_size_adaptation.restart(self.step_size or 1.0)
         self.diagnosis.restart()
@@ -472,13 +638,14 @@ class Langevin(ArrayStepShared):
     def stop_tuning(self) -> None:
         """Freeze what tuning has learned."""
         super().stop_tuning()
+        self.diagnosis.tuned = self.mixing.count
         if self.thin is None:
             self.transitions = self.mixing.transitions
         # Of transitions so far, of draws from here on.
         self.mixing = Mixing(self._dimension)
 
     def _forget_point(self) -> None:
-        self._state, self._log_det = None, math.nan
+        self._state, self._log_det, self._fault = None, math.nan, None
         self._surroundings, self._data_used = [], []
         self._scaled_step, self._last_scales = math.nan, ()
 
@@ -494,19 +661,47 @@ class Langevin(ArrayStepShared):
 
     @sampling_state.setter
     def sampling_state(self, state: LangevinState) -> None:
+        self._check_owner(state)
         WithSamplingState.sampling_state.fset(self, state)
         # The loop has been compiled for as many as this step was asked for.
         self.transitions = self.thin or self.transitions
         self._forget_point()
+        self._run.restore(state)
+
+    def _check_owner(self, state: Any) -> None:
+        """Refuse a state that another sampler has learned."""
+        if not isinstance(state, LangevinState):
+            raise TypeError(
+                f"{type(self).__name__} takes the sampling state of a Langevin step, not "
+                f"{type(state).__name__}."
+            )
+        different = [
+            f"{name} {getattr(state, name)}, not {getattr(self, name)}"
+            for name in ("name", "metric_kind", "integrator", "target_accept", "dimension")
+            if getattr(state, name) != getattr(self, name)
+        ]
+        if different:
+            raise ValueError(
+                f"The sampling state is another sampler's: it has {'; '.join(different)}. Make "
+                "the step with the arguments that were used when the state was saved."
+            )
+
+    def end_chain(self) -> None:
+        """Tell that a callback ends this chain, and not the run, by its KeyboardInterrupt."""
+        self._run.complete()
 
     def setup_chain(self, rng: RandomGenerator, tune: int, draws: int) -> None:
         """Start a chain (PyMC 6.3 and later)."""
-        self.set_rng(rng)
+        self._start_chain(rng, tune + draws)
 
     def set_rng(self, rng: RandomGenerator) -> None:
-        """Start a chain (PyMC before 6.3)."""
+        """Start a chain (PyMC before 6.3, which does not say how long it is)."""
+        self._start_chain(rng, 0)
+
+    def _start_chain(self, rng: RandomGenerator, length: int) -> None:
         self.rng = get_random_generator(rng, copy=False)
         self.reset_tuning()
+        self._run.begin(length)
 
     @staticmethod
     def competence(var, has_grad):
@@ -530,7 +725,22 @@ class Langevin(ArrayStepShared):
     @staticmethod
     def _make_progressbar_update_functions():
         def update(stats):
-            names = ("divergences", "step_size", "acceptance_rate")
-            return {name: stats[name] for name in names} | {"failing": stats["divergences"] > 0}
+            return {
+                "divergences": stats["divergences"],
+                "step_size": stats["step_size"],
+                "acceptance_rate": stats["mean_tree_accept"],
+                "failing": stats["divergences"] > 0,
+            }
 
         return (update,)
+
+
+def _find_fault(state: State) -> str | None:
+    """What keeps a chain from making a proposal from a state."""
+    if not np.isfinite(state.logp):
+        return f"the log-density is {state.logp}"
+    if not all(np.all(np.isfinite(part)) for part in state.factor):
+        return "the metric is not finite or not positive definite"
+    if not np.all(np.isfinite(state.force)):
+        return "the gradient of the log-density, or the drift, is not finite"
+    return None

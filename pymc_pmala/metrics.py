@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
-from pytensor.graph.traversal import graph_inputs
+from pytensor.graph.traversal import graph_inputs, toposort
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_pmala.differentiation import (
@@ -38,6 +38,7 @@ from pymc_pmala.information import (
     RaveledModel,
     elements_used,
     factor_information,
+    fallback_information,
 )
 from pymc_pmala.softabs import divided_differences, softabs
 
@@ -53,6 +54,7 @@ __all__ = [
     "SoftAbsMetric",
     "SumMetric",
     "build_metric",
+    "finite_or_zero",
     "information_terms",
     "is_floored",
     "softabs_metric",
@@ -348,9 +350,18 @@ class SoftAbsMetric(Metric):
     floor : float
         Smallest possible eigenvalue of the metric, on the elements of ``x`` that ``logp``
         depends on; zero on the others.
+    largest : int, optional
+        Nodes of the third derivatives' graph beyond which they are left out, and with them the
+        metric's part of the drift. That costs some acceptance, and no exactness.
     """
 
-    def __init__(self, x: TensorVariable, logp: TensorVariable, floor: float):
+    def __init__(
+        self,
+        x: TensorVariable,
+        logp: TensorVariable,
+        floor: float,
+        largest: int | None = None,
+    ):
         self.x = x
         self.floor = floor
         self.slope = gradient(logp, x)
@@ -360,7 +371,7 @@ class SoftAbsMetric(Metric):
         # Of a linear log-density: no Hessian, but one product for each direction all the same.
         self.product = 0.0 * first if _is_zero(product, first) else product
         [mixed] = pushforward([self.product], x, second)
-        self.mixed = None if _is_zero(mixed, second) else mixed
+        self.mixed = None if _is_zero(mixed, second) or _is_large(mixed, largest) else mixed
         basis = pt.constant(np.eye(x.type.shape[0], dtype=x.dtype)[elements_used(logp, x)])
         [rows] = batch([self.product], {first: basis})
         self.eigenvalues, self.vectors = _spectrum(rows, basis)
@@ -392,7 +403,7 @@ class SoftAbsMetric(Metric):
         """Rows −∇²(∇log p)[q_b, w_b], with the w_b the rows of ``partners``."""
         first, second = self.directions
         [third] = batch([self.mixed], {first: self.vectors.T, second: partners})
-        return -third
+        return -finite_or_zero(third)
 
 
 class SumMetric(Metric):
@@ -486,14 +497,25 @@ def _is_zero(derivative: TensorVariable | None, direction: TensorVariable) -> bo
     return derivative is None or direction not in graph_inputs([derivative])
 
 
+def _is_large(graph: TensorVariable, most: int | None) -> bool:
+    return most is not None and sum(1 for _ in toposort([graph])) > most
+
+
 def _spectrum(rows: TensorVariable, basis: TensorVariable) -> tuple[TensorVariable, TensorVariable]:
     """Eigenvalues and eigenvectors of −∇²log p, from its rows along a basis of elements."""
     # Products with the identity are not for free, and of one element pytensor 3 makes an
     # indexed update that numba does not compile.
     whole = basis.type.shape[0] == basis.type.shape[1]
+    # Branches of a switch that are not taken may have no second derivative.
+    rows = finite_or_zero(rows)
     hessian = rows if whole else rows @ basis.T
     eigenvalues, vectors = pt.linalg.eigh(-0.5 * (hessian + hessian.T))
     return eigenvalues, vectors if whole else basis.T @ vectors
+
+
+def finite_or_zero(variable: TensorVariable) -> TensorVariable:
+    """A variable with zeros in the place of what is not finite."""
+    return pt.switch(pt.abs(variable) < np.inf, variable, 0.0)
 
 
 def _identity(x: TensorVariable) -> TensorVariable:
@@ -512,6 +534,10 @@ MetricChoice = str | np.ndarray | Callable[[pm.Model, TensorVariable], TensorVar
 # SoftAbs of a Hessian vanishes with it at an inflection point, where the density does
 # carry on: a floor on the scale of a prior keeps proposals from leaving for the tails.
 SOFTABS_FLOOR = 1e-2
+
+# Third derivatives of a factor without a rule that are worth their time to compile: beyond it
+# minutes, for a log-density of a hundred operations.
+_LARGEST = 600
 
 
 def build_metric(choice: MetricChoice, model: pm.Model, raveled: RaveledModel) -> Metric:
@@ -535,10 +561,10 @@ def build_metric(choice: MetricChoice, model: pm.Model, raveled: RaveledModel) -
     return ConstantMetric(x, pt.as_tensor_variable(np.asarray(choice)))
 
 
-def softabs_metric(x: TensorVariable, logp: TensorVariable) -> Metric:
+def softabs_metric(x: TensorVariable, logp: TensorVariable, largest: int | None = None) -> Metric:
     """SoftAbs of a log-density's Hessian, which is taken by differences where it must be."""
     if not _by_differences([logp]):
-        return SoftAbsMetric(x, logp, SOFTABS_FLOOR)
+        return SoftAbsMetric(x, logp, SOFTABS_FLOOR, largest)
     used = elements_used(logp, x)
     basis = pt.constant(np.eye(x.type.shape[0], dtype=x.dtype)[used])
     step = _difference_step([logp], x)
@@ -558,10 +584,12 @@ def fisher_metric(raveled: RaveledModel) -> Metric:
             forms += factor_information(factor)
         except NoInformation:
             without_rule.append(factor)
+            if not _by_differences([factor.logp]):
+                forms += fallback_information(factor)
     terms = information_terms(raveled.x, forms)
     if without_rule:
         logp = pt.add(*[factor.logp.sum() for factor in without_rule])
-        terms.append(softabs_metric(raveled.x, logp))
+        terms.append(softabs_metric(raveled.x, logp, _LARGEST))
     return FlooredMetric(SumMetric(terms))
 
 

@@ -20,6 +20,9 @@ ORANGE = "#d55e00"
 GREY = "#555555"
 CHAIN_COLOURS = ("#0072b2", "#56b4e9", "#009e73", "#cc79a7")
 
+STYLES = ("-", "--", ":", "-.")
+"""Lines of the steps of a compound."""
+
 _ELLIPSE = np.linspace(0.0, 2.0 * np.pi, 73)
 _CLOUD = 3000
 
@@ -73,27 +76,34 @@ def plot_metric(
     cloud = [_draws(idata.posterior, part).ravel() for part in pair]
     thin = max(1, len(cloud[0]) // _CLOUD)
     ax.plot(
-        *(values[::thin] for values in cloud), ".", color=GREY, ms=3, alpha=0.3, mew=0, zorder=0
-    )
+        *(values[::thin] for values in cloud), ".", color=GREY, ms=3, alpha=0.3, mew=0, zorder=0,
+        label="posterior",
+    )  # fmt: skip
     for i, contour in enumerate(contours):
         ax.fill(*contour, color=BLUE, alpha=0.12, lw=0)
         label = None if i else "local metric, half a standard deviation"
         ax.plot(*contour, color=BLUE, lw=1, alpha=0.8, label=label)
     chain = [_draws(idata.posterior, part)[tuple(np.transpose(where))] for part in pair]
-    ax.plot(*chain, "o", color=ORANGE, ms=3, mew=0, label="draws")
+    ax.plot(*chain, "o", color=ORANGE, ms=3, mew=0, label="its draws")
     ax.set(xlabel=var_names[0], ylabel=var_names[1])
-    ax.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=2, borderaxespad=0.2)
+    ax.legend(
+        frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=3, borderaxespad=0.2,
+        fontsize="small", columnspacing=1.0,
+    )  # fmt: skip
     ax.spines[["top", "right"]].set_visible(False)
     return ax
 
 
-def plot_tuning(idata: Any, *, axes: Sequence[Any] | None = None) -> Any:
+def plot_tuning(idata: Any, *, step: Any = None, axes: Sequence[Any] | None = None) -> Any:
     """Draw step size and acceptance rate through tuning, and on into the draws kept.
 
     Parameters
     ----------
     idata : InferenceData or DataTree
         Draws with their tuning: ``pm.sample(..., discard_tuned_samples=False)``.
+    step : Langevin step method, optional
+        The step that made them: its target for the acceptance rate and its largest step size
+        are drawn as dotted lines.
     axes : sequence of two matplotlib axes, optional
         Where to draw; a new figure by default.
 
@@ -107,26 +117,43 @@ def plot_tuning(idata: Any, *, axes: Sequence[Any] | None = None) -> Any:
             "The draws of tuning are not there. Keep them with "
             "`pm.sample(..., discard_tuned_samples=False)`."
         )
+    from matplotlib.ticker import LogLocator, NullFormatter
+
     tuned = idata.warmup_sample_stats.sizes["draw"]
     both = _new_axes(2, 1, (8, 5)) if axes is None else np.asarray(axes)
     steps, acceptance = both
     # About as many averages as the eye can tell apart.
     width = max(1, (tuned + idata.sample_stats.sizes["draw"]) // 40)
-    for i, (step_size, rate) in enumerate(
-        zip(_through(idata, "step_size"), _through(idata, "acceptance_rate"), strict=True)
-    ):
+    step_sizes, rates = _through(idata, "step_size"), _through(idata, "acceptance_rate")
+    chains = idata.sample_stats["chain"].values.tolist()
+    for i, chain in enumerate(chains):
         colour = CHAIN_COLOURS[i % len(CHAIN_COLOURS)]
-        steps.plot(step_size, color=colour, lw=1, label=f"chain {i}")
-        centres, means = _window_means(rate, tuned, width)
-        acceptance.plot(centres, means, color=colour, lw=1, marker=".", ms=4)
+        # Beside other steps, each statistic has a row for every step that has it.
+        for j, step_size in enumerate(step_sizes[i]):
+            label = f"chain {chain}" if j == 0 else None
+            steps.plot(step_size, color=colour, lw=1, ls=STYLES[j % len(STYLES)], label=label)
+        for j, rate in enumerate(rates[i]):
+            centres, means = _window_means(rate, tuned, width)
+            style = STYLES[j % len(STYLES)]
+            acceptance.plot(centres, means, color=colour, lw=1, ls=style, marker=".", ms=4)
     steps.set(ylabel="step size", yscale="log")
+    steps.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     steps.yaxis.set_major_formatter("{x:g}")
-    steps.yaxis.set_minor_formatter("{x:g}")
+    steps.yaxis.set_minor_formatter(NullFormatter())
     acceptance.set(ylabel=f"acceptance rate\nmeans of {width} draws", ylim=(0, 1), xlabel="draw")
+    if step is not None:
+        largest = step.step_size_adaptation.largest
+        steps.axhline(largest, color=GREY, lw=1, ls=":", label="largest")
+        acceptance.axhline(step.target_accept, color=GREY, lw=1, ls=":", label="target")
+        acceptance.legend(frameon=False, fontsize="small", loc="upper right")
     for ax in both:
         ax.axvline(tuned - 0.5, color=GREY, lw=1, ls="--")
         ax.margins(x=0.01)
         ax.spines[["top", "right"]].set_visible(False)
+    steps.legend(
+        frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=6, fontsize="small",
+        borderaxespad=0.2,
+    )  # fmt: skip
     acceptance.annotate(
         "end of tuning", (tuned, 0), xytext=(4, 4), textcoords="offset points", color=GREY
     )  # fmt: skip
@@ -291,13 +318,12 @@ def _moved(
 
 
 def _through(idata: Any, name: str) -> np.ndarray:
-    """A statistic through tuning and after, a row for each chain (and step, in a compound)."""
+    """A statistic through tuning and after: chains, steps that have it, draws."""
     parts = []
     for group in (idata.warmup_sample_stats, idata.sample_stats):
         values = group[name].values
         parts.append(np.moveaxis(values.reshape(*values.shape[:2], -1), 2, 1))
-    joined = np.concatenate(parts, axis=2)
-    return joined.reshape(-1, joined.shape[2])
+    return np.concatenate(parts, axis=2)
 
 
 def _window_means(values: np.ndarray, tuned: int, width: int) -> tuple[np.ndarray, np.ndarray]:

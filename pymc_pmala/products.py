@@ -17,6 +17,8 @@ from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_defa
 from pytensor.tensor.math import Dot
 from pytensor.tensor.type import tensor
 
+from pymc_pmala.cache_version import cache_version
+
 __all__ = ["REWRITE", "Product"]
 
 REWRITE = "pymc_pmala_products"
@@ -55,7 +57,7 @@ def _numba_product(op: Product, node: Apply, **kwargs: Any) -> tuple[Any, int]:
     # The BLAS has faster routines where an operand is a vector. pytensor's cache does not
     # know of static shapes: each of the routines needs a version of its own.
     if right.type.shape[1] == 1:
-        cache_version = 2
+        variant = 2
 
         @numba_njit
         def product(left, right):
@@ -63,7 +65,7 @@ def _numba_product(op: Product, node: Apply, **kwargs: Any) -> tuple[Any, int]:
             return np.dot(_contiguous(left), vector).reshape((left.shape[0], 1))
 
     elif left.type.shape[0] == 1:
-        cache_version = 3
+        variant = 3
 
         @numba_njit
         def product(left, right):
@@ -71,13 +73,13 @@ def _numba_product(op: Product, node: Apply, **kwargs: Any) -> tuple[Any, int]:
             return np.dot(vector, _contiguous(right)).reshape((1, right.shape[1]))
 
     else:
-        cache_version = 4
+        variant = 4
 
         @numba_njit
         def product(left, right):
             return np.dot(_contiguous(left), _contiguous(right))
 
-    return product, cache_version
+    return product, cache_version(variant)
 
 
 @node_rewriter([Dot])

@@ -101,7 +101,8 @@ def transition_graph(geometry: SymbolicGeometry) -> tuple[list[Variable], list[V
     inputs : list of Variable
         z, a, s; then x, logp, force and the factor's parts at the current point.
     outputs : list of Variable
-        Log acceptance ratio and log |G'|; then x', logp', force' and, unless it is
+        Log acceptance ratio and log |G'|, which is not finite where another metric stands for
+        G; then x', logp', force' and, unless it is
         constant, the factor's parts at the proposal.
         With a = s = 0 the proposal is the current point: that is how a chain starts.
     """
@@ -118,10 +119,13 @@ def transition_graph(geometry: SymbolicGeometry) -> tuple[list[Variable], list[V
 
     whitened = drift_scale * factorization.solve(factor, force) + noise_scale * noise
     proposal = x + factorization.solve_transposed(factor, whitened)
-    evaluated = [geometry.logp, geometry.force, *(geometry.factor or [])]
-    new_logp, new_force, *new_factor = graph_replace(
+    evaluated = [geometry.logp, geometry.force]
+    if geometry.factor is not None:
+        evaluated += [geometry.log_det, *geometry.factor]
+    new_logp, new_force, *new_metric = graph_replace(
         evaluated, {geometry.x: proposal}, strict=False
     )
+    new_factor = new_metric[1:]
     there = new_factor or factor
     backward = factorization.multiply_transposed(
         there, x - proposal
@@ -136,7 +140,8 @@ def transition_graph(geometry: SymbolicGeometry) -> tuple[list[Variable], list[V
         - 0.5 * (backward**2).sum() / noise_scale**2
     )
     inputs = [noise, drift_scale, noise_scale, x, logp, force, *factor]
-    outputs = [log_acceptance, 2.0 * half_log_det, proposal, new_logp, new_force, *new_factor]
+    log_det = new_metric[0] if new_metric else 2.0 * half_log_det
+    outputs = [log_acceptance, log_det, proposal, new_logp, new_force, *new_factor]
     return inputs, outputs
 
 
@@ -149,7 +154,9 @@ def leap_graph(geometry: SymbolicGeometry, count: int) -> tuple[list[Variable], 
         One z and one logarithm of a uniform number for each transition, as rows; a, s; then
         log |G|, x, logp, force and the factor's parts at the current point.
     outputs : list of Variable
-        log |G|, x, logp, force and, unless it is constant, the factor's parts at the last.
+        log |G|, x, logp, force and, unless it is constant, the factor's parts at the last; then,
+        with a row for each transition, where it started, the log acceptance ratio, the proposal
+        and the log-density there.
     """
     (noise, drift_scale, noise_scale, *current), outputs = transition_graph(geometry)
     log_acceptance, *proposed = outputs
@@ -161,17 +168,22 @@ def leap_graph(geometry: SymbolicGeometry, count: int) -> tuple[list[Variable], 
         before = variables[: len(moving)]
         known = dict(zip([noise, *moving, *scales, *fixed], [z, *variables], strict=True))
         ratio, *after = graph_replace([log_acceptance, *proposed], known, strict=False)
-        # A ratio that is not a number rejects.
-        accepted = log_uniform < ratio
-        return [pt.switch(accepted, new, old) for new, old in zip(after, before, strict=True)]
+        # A ratio that is not a finite number rejects.
+        accepted = pt.and_(log_uniform < ratio, ratio < np.inf)
+        kept = [pt.switch(accepted, new, old) for new, old in zip(after, before, strict=True)]
+        _, start, *_ = before
+        _, proposal, logp, *_ = after
+        return [*kept, start, ratio, proposal, logp]
 
     noises = pt.matrix("noises", dtype=noise.dtype, shape=(count, *noise.type.shape))
     log_uniforms = pt.vector("log_uniforms", dtype=noise.dtype, shape=(count,))
-    states = pytensor.scan(
+    sequences = pytensor.scan(
         transition,
         sequences=[noises, log_uniforms],
-        outputs_info=moving,
+        outputs_info=[*moving, None, None, None, None],
         non_sequences=[*scales, *fixed],
         return_updates=False,
     )
-    return [noises, log_uniforms, *scales, *current], [state[-1] for state in states]
+    states, told = sequences[: len(moving)], sequences[len(moving) :]
+    last = [state[-1] for state in states]
+    return [noises, log_uniforms, *scales, *current], [*last, *told]

@@ -10,10 +10,12 @@ __all__ = [
     "ENOUGH",
     "LARGEST_RHAT",
     "LEAST_MOVES",
+    "TAILS",
     "TOLERANCE",
     "Draws",
     "comparable",
     "effective_sizes",
+    "estimates",
     "free_draws",
     "largest_rhat",
     "least_moves",
@@ -64,6 +66,15 @@ def least_moves(draws: Draws) -> float:
     return min(_moves(values) for values in draws.values())
 
 
+def estimates(draws: Draws) -> tuple[np.ndarray, np.ndarray]:
+    """Mean, sd and the quantiles of `TAILS` of all elements, and their standard errors.
+
+    Both of shape (4, number of elements).
+    """
+    found = np.array([(*_moments(x), *_quantiles(x)) for x in _elements(draws)]).T
+    return found[::2], found[1::2]
+
+
 def moments(draws: Draws) -> dict[str, dict]:
     """Mean and sd of each variable, element by element, with their standard errors."""
     result = {}
@@ -94,3 +105,17 @@ def _moments(x: np.ndarray) -> tuple[float, float, float, float]:
     # The sd's error is the variance's by the delta method.
     sd_error = squares.std() / np.sqrt(pm.stats.ess(squares, method="mean")) / (2 * sd)
     return mean, sd / np.sqrt(pm.stats.ess(x, method="mean")), sd, sd_error
+
+
+def _quantiles(x: np.ndarray) -> list[float]:
+    """Quantiles with their standard errors, by those of the share of draws below each."""
+    if np.ptp(x) == 0:
+        return [x.flat[0], 0.0] * len(TAILS)
+    found = []
+    for p in TAILS:
+        value = np.quantile(x, p)
+        below = (x <= value).astype(float)
+        error = below.std() / np.sqrt(pm.stats.ess(below, method="mean")) if below.std() else 0.0
+        low, high = np.quantile(x, np.clip([p - error, p + error], 0.0, 1.0))
+        found += [value, 0.5 * (high - low)]
+    return found

@@ -16,6 +16,7 @@ from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_defa
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.type import tensor
 
+from pymc_pmala.cache_version import cache_version
 from pymc_pmala.compat import SolveTriangular
 
 __all__ = ["REWRITE", "Substitution"]
@@ -50,7 +51,7 @@ def _numba_substitution(op: Substitution, node: Apply, **kwargs: Any) -> tuple[A
     lower = op.lower
     # As in `products`, each routine has a version of its own.
     if node.inputs[1].type.ndim == 1:
-        cache_version = 1
+        variant = 1
 
         @numba_njit
         def substitute(matrix, right):
@@ -66,7 +67,7 @@ def _numba_substitution(op: Substitution, node: Apply, **kwargs: Any) -> tuple[A
             return x
 
     else:
-        cache_version = 2
+        variant = 2
 
         @numba_njit
         def substitute(matrix, right):
@@ -84,7 +85,7 @@ def _numba_substitution(op: Substitution, node: Apply, **kwargs: Any) -> tuple[A
                     x[i, c] /= pivot
             return x
 
-    return substitute, cache_version
+    return substitute, cache_version(variant)
 
 
 @node_rewriter([Blockwise])

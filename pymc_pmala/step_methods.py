@@ -63,7 +63,7 @@ class PMALA(Langevin):
     step_size_jitter : float, default 0.0
         Each draw's step is h times a number uniform in 1 ± this.
     thin : int, optional
-        Transitions for each recorded draw after tuning; statistics are those of the last.
+        Transitions for each recorded draw after tuning; statistics are of all of them.
         If not given, tuning finds how many make draws nearly independent, 32 at most: it
         costs a chain that mixes slowly nothing, and saves PyMC's own work for a draw. With
         ``"euler"``, the paper's proposal to the letter, it is 1. If given, all but the last
@@ -277,6 +277,12 @@ class MALA(Langevin):
         state = super()._state_at(x)
         if not self.started:
             self._learn_metric()
+        return self._state or state
+
+    def _renewed(self, state: State) -> State:
+        # On the way home the metrics of places left behind are of no use.
+        self.metric_average = MetricAverage()
+        self._learn_metric()
         return self._state or state
 
     def _learn(self, acceptance: float) -> None:

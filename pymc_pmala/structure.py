@@ -3,15 +3,15 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from functools import partial
+from typing import TypeAlias
 
 import numpy as np
 import pytensor
 import pytensor.tensor as pt
+import scipy
 from pymc.vartypes import continuous_types
 from pytensor.compile.mode import Mode
 from pytensor.compile.sharedvalue import SharedVariable
-from scipy.sparse import csr_matrix, identity, vstack
-from scipy.sparse.csgraph import connected_components, reverse_cuthill_mckee
 
 from pymc_pmala.differentiation import batch, pushforward
 from pymc_pmala.factorization import Arrow, Dense, Factorization
@@ -25,10 +25,16 @@ from pymc_pmala.metrics import (
 
 __all__ = ["find_factorization"]
 
+# By name: SciPy loads its parts, and changes the filters of warnings, when one is first used.
+Pattern: TypeAlias = "scipy.sparse.csr_matrix"
+
 # Below this dimension one dense factorization is as fast as any.
 _SMALLEST = 16
 # An arrow must save this factor over the dense factorization to be worth its longer graph.
 _WORTHWHILE = 4.0
+# How far from the start the pattern is read, for couplings may begin beyond a threshold, and
+# whether what is no number there is a coupling: far off it rather tells of an overflow.
+_PROBES = ((0.1, True), (1.0, False))
 # Parameters whose tangents are held in memory together while the pattern is read.
 _PROBED_AT_ONCE = 256
 
@@ -40,9 +46,12 @@ def find_factorization(
 ) -> Factorization:
     """The cheapest factorization that fits a metric's pattern of zeros.
 
-    The pattern is read off the tangents of the information's coordinates at two points
-    near ``point``. Should it miss a coupling that is zero at both, the metric is still a
-    deterministic, positive-definite function of x, and the sampler exact.
+    The pattern is read off the tangents of the information's coordinates at two points, one
+    near ``point`` and one farther off. Should it miss a coupling that is zero at both, the
+    columns of G that are read together overlap: what is factorised is then not G, but the
+    symmetric matrix with the lower triangle of these sums. It is a deterministic function of x,
+    so that the sampler is exact, but not surely positive definite: a proposal where it is not
+    is rejected.
 
     Parameters
     ----------
@@ -72,9 +81,7 @@ def _fisher_part(metric: Metric) -> FisherMetric | None:
     return None
 
 
-def _coupling(
-    metric: FisherMetric, point: np.ndarray, others: Iterable[SharedVariable]
-) -> csr_matrix:
+def _coupling(metric: FisherMetric, point: np.ndarray, others: Iterable[SharedVariable]) -> Pattern:
     """Boolean d × d matrix: which pairs of parameters meet in an element of the information.
 
     Either in its coordinates, or in its weight: the blocks of an arrow must not see each
@@ -95,48 +102,62 @@ def _coupling(
     function = pytensor.function(
         [metric.x, metric.direction, directions],
         [*along, *across],
-        givens=[(v, _near(v.get_value(), rng)) for v in others if v.dtype in continuous_types],
+        givens=[
+            (v, _moved(v.get_value(), 0.1, rng)) for v in others if v.dtype in continuous_types
+        ],
         mode=_INTERPRETED,
         on_unused_input="ignore",
     )
-    pattern = identity(dimension, dtype=bool, format="csr")
-    for _ in range(2):
-        near = _near(point.astype(dtype), rng)
+    pattern = scipy.sparse.identity(dimension, dtype=bool, format="csr")
+    for distance, unknown in _PROBES:
+        moved = _moved(point.astype(dtype), distance, rng)
         weight = rng.standard_normal(dimension).astype(dtype)
-        parts = []
-        for start in range(0, dimension, _PROBED_AT_ONCE):
-            stop = min(start + _PROBED_AT_ONCE, dimension)
-            probes = np.eye(stop - start, dimension, start, dtype=dtype)
-            values = function(near, weight, probes)
-            parts.append([_nonzero(value, stop - start) for value in values])
-        stacked = [vstack(of_one, format="csr") for of_one in zip(*parts, strict=True)]
+        try:
+            stacked = _nonzero_by_parameter(partial(function, moved, weight), moved, unknown)
+        except ValueError:
+            # No point of the model: a matrix without a factor, a parameter out of its range.
+            if distance == _PROBES[0][0]:
+                return scipy.sparse.csr_matrix(np.ones((dimension, dimension), bool))
+            continue
         n = len(metric.tangents)
-        for first, *others in zip(stacked[:n], stacked[n : 2 * n], stacked[2 * n :], strict=True):
-            touched = sum((part for part in others if part.shape == first.shape), first)
+        for first, *more in zip(stacked[:n], stacked[n : 2 * n], stacked[2 * n :], strict=True):
+            touched = sum((part for part in more if part.shape == first.shape), first)
             pattern = pattern + _meeting(touched)
     return pattern
 
 
-def _near(value: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    return (value + 0.1 * rng.standard_normal(value.shape)).astype(value.dtype)
+def _nonzero_by_parameter(
+    function: Callable[[np.ndarray], list[np.ndarray]], x: np.ndarray, unknown: bool
+) -> list[Pattern]:
+    """Which elements of a function's results change with each parameter."""
+    parts = []
+    for start in range(0, len(x), _PROBED_AT_ONCE):
+        stop = min(start + _PROBED_AT_ONCE, len(x))
+        values = function(np.eye(stop - start, len(x), start, dtype=x.dtype))
+        parts.append([_nonzero(value, stop - start, unknown) for value in values])
+    return [scipy.sparse.vstack(of_one, format="csr") for of_one in zip(*parts, strict=True)]
 
 
-def _meeting(touched: csr_matrix) -> csr_matrix:
+def _moved(value: np.ndarray, distance: float, rng: np.random.Generator) -> np.ndarray:
+    return (value + distance * rng.standard_normal(value.shape)).astype(value.dtype)
+
+
+def _meeting(touched: Pattern) -> Pattern:
     """Which rows have an element in the same place."""
     if touched.nnz > 0.05 * np.prod(touched.shape):
         full = touched.toarray().astype(np.float32)
-        return csr_matrix(full @ full.T > 0)
+        return scipy.sparse.csr_matrix(full @ full.T > 0)
     return touched @ touched.T
 
 
-def _nonzero(array: np.ndarray, probes: int) -> csr_matrix:
+def _nonzero(array: np.ndarray, probes: int, unknown: bool) -> Pattern:
     """Where an array is not zero, by parameter; one without that axis depends on none."""
     if array.ndim < 2:
-        return csr_matrix((probes, 1), dtype=bool)
-    return csr_matrix(np.nan_to_num(array, nan=1.0) != 0)
+        return scipy.sparse.csr_matrix((probes, 1), dtype=bool)
+    return scipy.sparse.csr_matrix(np.nan_to_num(array, nan=float(unknown)) != 0)
 
 
-def _best_arrow(coupling: csr_matrix) -> Factorization | None:
+def _best_arrow(coupling: Pattern) -> Factorization | None:
     """The arrow of least cost, taking the most coupled parameters for the border."""
     dimension = coupling.shape[0]
     degrees = np.diff(coupling.indptr)
@@ -168,16 +189,16 @@ def _banded_arrow(body: np.ndarray, bandwidth: int, border: np.ndarray) -> Facto
     return BandedArrow(body, bandwidth, border)
 
 
-def _band(body: csr_matrix) -> tuple[np.ndarray, int]:
+def _band(body: Pattern) -> tuple[np.ndarray, int]:
     """An order of parameters that brings the coupled ones together, and how near it does."""
-    order = reverse_cuthill_mckee(body, symmetric_mode=True)
+    order = scipy.sparse.csgraph.reverse_cuthill_mckee(body, symmetric_mode=True)
     ordered = body[order][:, order].tocoo()
     return order, int(np.abs(ordered.row - ordered.col).max())
 
 
-def _blocks(body: csr_matrix, inner: np.ndarray) -> list[np.ndarray]:
+def _blocks(body: Pattern, inner: np.ndarray) -> list[np.ndarray]:
     """Connected parameters among ``inner``, as one array for each size of block."""
-    _, labels = connected_components(body, directed=False)
+    _, labels = scipy.sparse.csgraph.connected_components(body, directed=False)
     by_size = defaultdict(list)
     for label in range(labels.max() + 1):
         block = inner[labels == label]

@@ -29,7 +29,9 @@ class Tabular:
     def __rich__(self) -> Table:
         """Render as a table in the terminal."""
         table = Table(title=self._TITLE, caption="\n".join(self._notes()), caption_justify="left")
-        for heading in self._TEXT:
+        name, *others = self._TEXT
+        table.add_column(name, no_wrap=True)
+        for heading in others:
             table.add_column(heading, overflow="fold")
         for heading in self._NUMBERS:
             table.add_column(heading, justify="right")
@@ -40,8 +42,8 @@ class Tabular:
     def __str__(self) -> str:
         """Render as plain text."""
         out = io.StringIO()
-        # In a notebook rich would display the table at once, and write nothing.
-        console = Console(file=out, width=110, color_system=None, force_jupyter=False)
+        # As wide as it has to be. In a notebook rich would display it at once, and write nothing.
+        console = Console(file=out, width=1000, color_system=None, force_jupyter=False)
         console.print(self.__rich__())
         return out.getvalue().rstrip()
 
@@ -62,4 +64,5 @@ class Tabular:
         head = line("th", [*self._TEXT, *self._NUMBERS])
         body = "".join(line("td", row) for row in self._cells())
         foot = "<br>".join(html.escape(note) for note in self._notes())
-        return f"<table><thead>{head}</thead><tbody>{body}</tbody></table><p>{foot}</p>"
+        title = f"<caption>{html.escape(self._TITLE)}</caption>"
+        return f"<table>{title}<thead>{head}</thead><tbody>{body}</tbody></table><p>{foot}</p>"

@@ -1,13 +1,15 @@
 """How long a run takes, phase by phase: setting up, tuning, sampling."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import pymc as pm
 import pytensor
 import pytensor.tensor as pt
+
+from pymc_pmala.langevin import Langevin
 
 __all__ = [
     "PhaseClock",
@@ -25,7 +27,7 @@ Clock = Callable[[], float]
 QUIET = {"cores": 1, "progressbar": False, "compute_convergence_checks": False}
 # Draws of a chain that ends by the clock: more than any chain should need.
 MANY = 50_000
-# Draws of each of nutpie's chains from which the time of a draw is foretold.
+# Draws of each of nutpie's chains from which the time of a draw is first foretold.
 PILOT = 100
 
 
@@ -48,9 +50,15 @@ class PhaseClock:
     now : callable
         Tells the time.
     seconds : float, optional
-        Time for the recorded draws of one chain, after which it ends.
+        Time for the recorded draws of the first chain, after which it ends. The others make as
+        many draws, unless they take three times as long.
     watch : callable, optional
         Called with every draw; its own time is not counted.
+
+    Attributes
+    ----------
+    end_chain : callable
+        Called when a chain is ended by the clock.
     """
 
     def __init__(
@@ -62,9 +70,12 @@ class PhaseClock:
         self.now = now
         self.tuning = self.sampling = 0.0
         self.recorded = 0
+        self.end_chain: Callable[[], None] = lambda: None
         self._seconds = seconds
         self._watch = watch
-        self._chain_began = 0.0
+        self._first: int | None = None
+        self._length = MANY
+        self._chain_began, self._chain_recorded = 0.0, 0
         self._chain: int | None = None
         self._last: float | None = None
 
@@ -72,19 +83,29 @@ class PhaseClock:
         """Take note of a draw."""
         elapsed = 0.0 if self._last is None else self.now() - self._last
         if draw.chain != self._chain:
-            self._chain, self._chain_began = draw.chain, self.sampling
+            self._chain, self._chain_began, self._chain_recorded = draw.chain, self.sampling, 0
+            self._first = draw.chain if self._first is None else self._first
         if draw.tuning:
             self.tuning += elapsed
         else:
             self.sampling += elapsed
             self.recorded += 1
+            self._chain_recorded += 1
         if self._watch is not None:
             self._watch(draw)
-        if self._seconds is not None and self.sampling - self._chain_began > self._seconds:
-            self._last = self.now()
+        self._last = self.now()
+        if self._seconds is not None and self._is_enough():
+            self.end_chain()
             # PyMC's documented way to end a chain from a callback; the next one follows.
             raise KeyboardInterrupt
-        self._last = self.now()
+
+    def _is_enough(self) -> bool:
+        """Whether the chain has had its time, or its draws."""
+        elapsed = self.sampling - self._chain_began
+        if self._chain != self._first:
+            return self._chain_recorded >= self._length or elapsed > 3.0 * (self._seconds or 0.0)
+        self._length = self._chain_recorded
+        return elapsed > (self._seconds or 0.0)
 
 
 def timed_sample(
@@ -109,12 +130,20 @@ def timed_sample(
     start = clock.now()
     with model:
         method = {"nuts_sampler": "pymc"} if step is None else {"step": step()}
+        clock.end_chain = lambda: _end_chains(method.get("step", []))
         idata = pm.sample(callback=clock, **method, **({"draws": MANY} | options), **QUIET)
     total = clock.now() - start
     # Chains that were ended by the clock are cut to equal lengths.
     kept = idata.posterior.sizes["chain"] * idata.posterior.sizes["draw"]
     sampling = clock.sampling * min(1.0, kept / clock.recorded)
     return TimedRun(idata, total - clock.tuning - clock.sampling, clock.tuning, sampling)
+
+
+def _end_chains(step: Any) -> None:
+    for one in step if isinstance(step, Sequence) else [step]:
+        for method in getattr(one, "methods", [one]):
+            if isinstance(method, Langevin):
+                method.end_chain()
 
 
 def timed_nutpie(
@@ -126,8 +155,8 @@ def timed_nutpie(
 ) -> TimedRun:
     """Compile and sample with nutpie, as `pm.sample` calls it.
 
-    Without ``draws`` in the options, a short run tells how many draws a chain makes in the
-    given seconds. Without jitter all chains start at the model's initial point.
+    Without ``draws`` in the options, runs of growing length find how many draws a chain makes
+    in the given seconds. Without jitter all chains start at the model's initial point.
     """
     import nutpie
 
@@ -148,9 +177,13 @@ def timed_nutpie(
 
     if "draws" in options:
         return run(options["draws"])
-    pilot = run(PILOT)
-    per_draw = pilot.sampling / (PILOT * options["chains"])
-    return run(int(np.clip((seconds or 0.0) / per_draw, PILOT, MANY)))
+    wanted, draws = (seconds or 0.0) * options["chains"], PILOT
+    found = run(draws)
+    # A short run tells too little of the time of a draw: most of it is spent on starting.
+    while found.sampling < 0.8 * wanted and draws < MANY:
+        draws = int(min(MANY, draws * np.clip(wanted / found.sampling, 1.5, 30.0)))
+        found = run(draws)
+    return found
 
 
 def sampling_share(idata: Any) -> float:

@@ -9,7 +9,7 @@ from pymc.blocking import DictToArrayBijection, RaveledVars
 from pymc.pytensorf import make_shared_replacements
 from pytensor.graph.replace import clone_replace
 
-from pymc_pmala.compilation import INTERPRETED, compile_graph
+from pymc_pmala.compilation import INTERPRETED, compile_graph, no_stack_traces
 from pymc_pmala.geometry import continuous_value_vars
 from pymc_pmala.information import ravel_model
 from pymc_pmala.metrics import MetricChoice, build_metric
@@ -19,6 +19,7 @@ __all__ = ["metric_along", "unconstrained_points"]
 Point = dict[str, np.ndarray]
 
 
+@no_stack_traces()
 def unconstrained_points(
     idata: Any, model: pm.Model, where: Sequence[tuple[int, int]]
 ) -> list[Point]:
@@ -48,10 +49,11 @@ def metric_along(
     """The raveled continuous value variables and G at each point."""
     value_vars = continuous_value_vars(model.continuous_value_vars, model)
     start = dict(points[0])
-    shared = make_shared_replacements(start, value_vars, model)
-    raveled = ravel_model(model, value_vars, start, shared)
-    matrix = build_metric(metric, model, raveled).matrix()
-    function = compile_graph([raveled.x], [matrix], model, mode=INTERPRETED)
+    with no_stack_traces():
+        shared = make_shared_replacements(start, value_vars, model)
+        raveled = ravel_model(model, value_vars, start, shared)
+        matrix = build_metric(metric, model, raveled).matrix()
+        function = compile_graph([raveled.x], [matrix], model, mode=INTERPRETED)
     for point in points:
         for variable, holder in shared.items():
             holder.set_value(point[variable.name])

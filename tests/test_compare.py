@@ -2,6 +2,8 @@
 
 import importlib.util
 import math
+import re
+import sys
 from types import SimpleNamespace
 
 import matplotlib.pyplot as plt
@@ -11,7 +13,7 @@ import pytest
 
 from pymc_pmala import MALA, PMALA, SamplerFigures, compare
 from pymc_pmala.compare import Comparison, _choose, _figures, _recommend
-from pymc_pmala.timing import PhaseClock, TimedRun
+from pymc_pmala.timing import PhaseClock, TimedRun, timed_nutpie
 
 FAST = {"compile_kwargs": {"mode": "FAST_COMPILE"}}
 QUIET = {"progressbar": False, "random_seed": 1}
@@ -144,22 +146,82 @@ def test_samplers_in_trouble_are_never_recommended():
     assert _recommend([figures("PMALA", 2.0, trouble="stuck")])[0] is None
 
 
-def test_the_sampler_whose_means_differ_is_the_one_in_trouble(model):
-    rng = np.random.default_rng(1)
+RNG = np.random.default_rng(1)
 
-    def run(shift):
-        draws = {
-            "mu": rng.normal(size=(2, 500)) + shift,
-            "sigma": np.exp(rng.normal(size=(2, 500))),
-        }
-        posterior = {name: SimpleNamespace(values=values) for name, values in draws.items()}
-        return TimedRun(SimpleNamespace(posterior=posterior, sample_stats={}), 1.0, 1.0, 1.0)
 
-    found = _figures({"a": run(0.0), "b": run(0.0), "c": run(1.0)}, model)
-    troubles = {f.name: f.trouble for f in found}
-    assert "standard errors from the other samplers'" in troubles.pop("c")
-    assert set(troubles.values()) == {None}
-    assert found[-1].name == "c"
+def run(mu):
+    draws = {"mu": mu, "sigma": np.exp(RNG.normal(size=mu.shape))}
+    posterior = {name: SimpleNamespace(values=values) for name, values in draws.items()}
+    return TimedRun(SimpleNamespace(posterior=posterior, sample_stats={}), 1.0, 1.0, 1.0)
+
+
+def normal(scale=1.0, shift=0.0):
+    return run(RNG.normal(shift, scale, size=(2, 8000)))
+
+
+def with_short_tails():
+    """Mean and sd of a Normal, but shorter tails."""
+    sign = RNG.choice([-1.0, 1.0], size=(2, 8000))
+    return run(sign * RNG.normal(0.9, np.sqrt(0.19), size=sign.shape))
+
+
+@pytest.mark.parametrize(
+    ("odd", "what"),
+    [
+        (lambda: normal(shift=1.0), "means|quantiles"),
+        (lambda: normal(scale=1.5), "sds"),
+        (with_short_tails, "quantiles"),
+    ],
+    ids=["mean", "sd", "tails"],
+)
+def test_the_sampler_whose_posterior_differs_is_the_one_in_trouble(model, odd, what):
+    found = _figures({"a": normal(), "b": normal(), "c": odd()}, model, 2)
+    [trouble] = [f.trouble for f in found if f.name == "c"]
+    assert re.search(f"its .*({what}).* standard errors from the other samplers'", trouble)
+    assert {f.trouble for f in found if f.name != "c"} == {None}
+
+
+def test_samplers_that_share_a_metric_do_not_outvote_nuts(model):
+    names = ("PMALA", "MMALA", "MALA")
+    wrong = {name: normal(scale=1.5) for name in names}
+    found = _figures(wrong | {"NUTS": normal(), "nutpie": normal()}, model, 2)
+    assert {f.name for f in found if f.trouble} == set(names)
+
+
+def test_a_chain_left_out_is_told(model):
+    [found] = _figures({"a": normal()}, model, 3)
+    assert found.trouble == "1 of its 3 chains were too slow to be counted"
+
+
+def test_classes_of_step_methods_can_be_compared(model):
+    found = compare(model, steps=[PMALA, pm.NUTS], draws=60, tune=60, chains=2, **QUIET)
+    assert {f.name for f in found.samplers} == {"PMALA", "NUTS"}
+    assert not any("failed" in (f.trouble or "") for f in found.samplers)
+    assert "NUTS" in str(found)
+
+
+def test_after_an_interrupt_what_was_measured_is_returned(model):
+    def interrupted():
+        raise KeyboardInterrupt
+
+    steps = {"MALA": lambda: MALA(**FAST), "stop": interrupted, "never": broken}
+    found = compare(model, steps=steps, draws=50, tune=50, chains=2, **QUIET)
+    assert [f.name for f in found.samplers] == ["MALA"]
+    assert found.reason.startswith("Interrupted before stop, never had been measured.")
+    with pytest.raises(KeyboardInterrupt):
+        compare(model, steps={"stop": interrupted}, draws=50, **QUIET)
+
+
+def test_seconds_end_all_chains_at_the_same_draw(model):
+    clock, made = PhaseClock(iter(range(10**6)).__next__, seconds=10.0), []
+    for chain in range(3):
+        for draw in range(100):
+            try:
+                clock(None, SimpleNamespace(chain=chain, tuning=draw < 5, draw_idx=draw))
+            except KeyboardInterrupt:
+                made.append(draw - 4)
+                break
+    assert made[0] == made[1] == made[2] > 3
 
 
 def test_the_clock_counts_phases_apart_and_not_the_watcher():
@@ -182,3 +244,19 @@ def test_nutpie_is_left_out_where_it_is_not_installed(model, monkeypatch):
     assert "NUTS" in _choose(None, model)
     with pytest.raises(ImportError, match="pip install nutpie"):
         _choose(["nutpie"], model)
+
+
+def test_nutpie_gets_the_time_that_it_was_promised(model, monkeypatch):
+    """A nutpie that takes as long to start as for five hundred draws, by a clock of its own."""
+    clock = SimpleNamespace(time=0.0)
+
+    def sample(compiled, draws, chains, **options):
+        clock.time += 0.5 + 0.001 * draws * chains
+        steps = {"n_steps": np.ones(draws)}
+        return SimpleNamespace(warmup_sample_stats={"n_steps": np.zeros(1)}, sample_stats=steps)
+
+    fake = SimpleNamespace(compile_pymc_model=lambda model, **options: None, sample=sample)
+    monkeypatch.setitem(sys.modules, "nutpie", fake)
+    options = {"chains": 4, "random_seed": 1}
+    found = timed_nutpie(model, options, now=lambda: clock.time, seconds=2.0)
+    assert 0.8 * 8.0 < found.sampling < 1.6 * 8.0

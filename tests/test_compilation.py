@@ -1,18 +1,32 @@
-"""What is compiled in a special way is so in copies, too: they are made in other processes."""
+"""How graphs become functions: with what linker, from which cache, and what if it cannot be."""
 
 import pickle
+import subprocess
+import sys
+import warnings
 
 import numpy as np
 import pymc as pm
+import pytensor
 import pytensor.tensor as pt
 import pytest
 from pytensor import config
 from pytensor.compile.mode import Mode
+from pytensor.graph.fg import FunctionGraph
+from pytensor.link.numba.linker import NumbaLinker
+from pytensor.link.vm import VMLinker
 
-from pymc_pmala.compilation import OneFunctionLinker, QuickLinker, compile_graph
+from pymc_pmala import PMALA, cache_version, local_geometry
+from pymc_pmala.compat import IS_PYTENSOR_3
+from pymc_pmala.compilation import SWITCH, OneFunctionLinker, QuickLinker, compile_graph
+
+by_numba = pytest.mark.skipif(not IS_PYTENSOR_3, reason="graphs of pytensor 2 are not written")
 
 
-@pytest.mark.parametrize(("name", "linker"), [("numba", OneFunctionLinker), ("cvm", QuickLinker)])
+@pytest.mark.parametrize(
+    ("name", "linker"),
+    [pytest.param("numba", OneFunctionLinker, marks=by_numba), ("cvm", QuickLinker)],
+)
 def test_a_copy_is_linked_as_the_original_was(name, linker):
     x = pt.dvector("x")
     mode = Mode(linker=name, optimizer="fast_run")
@@ -30,3 +44,150 @@ def test_flags_for_the_compiler_are_a_users_own_again_afterwards():
     before = config.gcc__cxxflags
     compile_graph([x], [pt.exp(x) + 1.0], pm.Model(), mode=Mode("cvm", "fast_run"))
     assert config.gcc__cxxflags == before
+
+
+class OwnNumba(NumbaLinker):
+    pass
+
+
+class OwnVM(VMLinker):
+    pass
+
+
+@pytest.mark.parametrize("linker", [OwnNumba(), OwnVM(use_cloop=True)], ids=["numba", "C"])
+def test_a_linker_of_the_users_is_not_replaced(linker):
+    x = pt.dvector("x")
+    function = compile_graph([x], [pt.exp(x)], pm.Model(), mode=Mode(linker, "fast_run"))
+    assert type(function.maker.linker) is type(linker)
+
+
+def test_options_of_a_linker_are_kept():
+    called = []
+    linker = VMLinker(
+        allow_gc=not config.allow_gc,
+        use_cloop=True,
+        callback=lambda node, thunk, storage_map, compute_map: called.append(node),
+    )
+    x = pt.dvector("x")
+    function = compile_graph([x], [pt.exp(x)], pm.Model(), mode=Mode(linker, "fast_run"))
+    function(np.ones(2))
+    assert called
+    assert function.maker.linker.allow_gc is not config.allow_gc
+
+
+def broken(fgraph):
+    raise IndexError("list index out of range")
+
+
+def untypable(fgraph):
+    def function(x):
+        return (x.no_such_attribute,)
+
+    return function, None
+
+
+def failing(fgraph):
+    def function(x):
+        raise ValueError("This was written wrongly.")
+
+    return function, None
+
+
+@by_numba
+@pytest.mark.parametrize("write", [broken, untypable, failing])
+def test_what_cannot_be_written_is_left_to_pytensor_with_one_warning(write, monkeypatch):
+    monkeypatch.setattr("pymc_pmala.numba_backend.graph_function", write)
+    x = pt.dvector("x")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        function = compile_graph([x], [pt.exp(x)], pm.Model(), mode="NUMBA")
+        for _ in range(2):
+            np.testing.assert_allclose(function(np.ones(3))[0], np.exp(np.ones(3)), rtol=1e-15)
+    assert [f"report the model; {SWITCH}=0" in str(w.message) for w in caught] == [True]
+
+
+@by_numba
+def test_what_pytensor_refuses_as_well_is_an_error_without_a_warning():
+    x, y = pt.dvectors("xy")
+    function = compile_graph([x, y], [x + y], pm.Model(), mode="NUMBA")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(ValueError, match=r"[Ss]hape|[Ll]ength|broadcast"):
+            function(np.ones(2), np.ones(3))
+    np.testing.assert_allclose(function(np.ones(3), np.ones(3))[0], 2.0)
+
+
+@by_numba
+def test_the_writer_can_be_turned_off(monkeypatch):
+    monkeypatch.setattr("pymc_pmala.numba_backend.graph_function", broken)
+    monkeypatch.setenv(SWITCH, "0")
+    x = pt.dvector("x")
+    function = compile_graph([x], [pt.exp(x)], pm.Model(), mode="NUMBA")
+    np.testing.assert_allclose(function(np.ones(3))[0], np.exp(np.ones(3)), rtol=1e-15)
+
+
+@by_numba
+def test_nothing_is_cached_if_the_user_wants_no_cache():
+    x = pt.dvector("x")
+    with config.change_flags(numba__cache=False):
+        function = compile_graph([x], [pt.exp(x) * 3.25], pm.Model(), mode="NUMBA")
+        np.testing.assert_allclose(function(np.zeros(3))[0], 3.25)
+
+
+@by_numba
+def test_code_of_another_version_of_the_package_is_not_taken_from_the_cache(monkeypatch):
+    from pytensor.link.numba.dispatch.basic import numba_funcify_and_cache_key
+
+    from pymc_pmala import banded, products, solves
+    from pymc_pmala.numba_backend import graph_function
+
+    m = pt.dmatrix("m", shape=(3, 3))
+    nodes = [
+        op(m, m).owner
+        for op in (products.Product(), solves.Substitution(True), banded.BandedLoop("solve"))
+    ]
+
+    def keys():
+        cache_version.cache_version.cache_clear()
+        written = graph_function(FunctionGraph([m], [m * 2.0]))[1]
+        return {written, *[numba_funcify_and_cache_key(n.op, node=n)[1] for n in nodes]}
+
+    before = keys()
+    assert keys() == before
+    monkeypatch.setattr(cache_version, "__version__", "another")
+    assert len(before) == 4
+    assert not before & keys()
+    monkeypatch.undo()
+    cache_version.cache_version.cache_clear()
+
+
+@by_numba
+def test_a_cholesky_factor_is_computed_without_fast_maths():
+    from pymc_pmala.numba_backend.arrays import _factorise
+
+    assert not _factorise.targetoptions["fastmath"]
+
+
+def test_importing_the_package_leaves_warnings_as_they_are():
+    code = (
+        "import warnings, pymc; before = list(warnings.filters); import pymc_pmala; "
+        "assert list(warnings.filters) == before, warnings.filters"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=300)
+
+
+def test_stack_traces_are_kept_neither_on_graphs_nor_on_the_users_model():
+    def traces():
+        found = pytensor.graph.traversal.ancestors([*model.basic_RVs, *model.value_vars])
+        return [len(getattr(v.tag, "trace", [])) for v in found]
+
+    with pm.Model() as model:
+        scale = pm.HalfNormal("scale", 1.0)
+        pm.Normal("y", pm.Normal("mu", 0.0, scale), 1.0, observed=[0.3, 1.0])
+    before = traces()
+    step = PMALA(model=model)
+    for _ in range(2):
+        local_geometry(model=model)
+    assert traces() == before
+    fgraph = step._transition.maker.fgraph
+    assert max(len(getattr(v.tag, "trace", [])) for v in fgraph.variables) <= 1

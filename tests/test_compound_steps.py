@@ -38,6 +38,16 @@ def langevin(mixed):
     return PMALA([mixed["x"]], model=mixed, metric=np.ones(1))
 
 
+def test_the_type_of_accepted_is_that_of_every_pymc_step_and_has_no_hash():
+    kind = PMALA.stats_dtypes_shapes["accepted"][0]
+    assert kind == bool  # noqa: E721
+    assert kind == np.float64
+    assert kind != np.int64
+    assert np.zeros(1, dtype=kind).dtype == np.float64
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(kind)
+
+
 def test_nuts_stays_the_default():
     with pm.Model() as model:
         pm.Normal("x")
@@ -97,7 +107,7 @@ def test_draws_given_the_other_variables_have_the_conditional_distribution(lange
         point["w"] = np.asarray(rng.normal(scale=3.0))
         point["z"], point["k"] = np.asarray(rng.integers(2)), np.asarray(rng.poisson(2.0))
         new, [stats] = langevin.step(point)
-        assert stats["acceptance_rate"] > 1 - 1e-9
+        assert stats["mean_tree_accept"] > 1 - 1e-9
         rho = np.exp(-stats["step_size"] / 2)
         mean = point["w"] + 2.0 * point["z"] - 0.5 * point["k"]
         noise.append((new["x"] - mean - rho * (point["x"] - mean)) / np.sqrt(1 - rho**2))
@@ -129,7 +139,7 @@ def test_the_progress_bar_has_columns_of_its_own(beside, capsys, monkeypatch):
 def test_the_progress_bar_shows_step_size_acceptance_and_divergences():
     columns, start = PMALA._progressbar_config(n_chains=2)
     [update] = PMALA._make_progressbar_update_functions()
-    stats = {"step_size": 1.2345, "acceptance_rate": 0.678, "divergences": 3, "lp": -1.0}
+    stats = {"step_size": 1.2345, "mean_tree_accept": 0.678, "divergences": 3, "lp": -1.0}
     assert all(len(values) == 2 for values in start.values())
     progress = Progress(*columns, console=Console(width=100))
     task = progress.add_task("", **{name: values[0] for name, values in start.items()})

@@ -7,12 +7,13 @@ import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 import pytest
+from pymc.distributions import transforms
 from pymc.stats.convergence import WarningType
 
 from pymc_pmala import MALA, PMALA
 from pymc_pmala.banded import BandedArrow
 from pymc_pmala.compilation import INTERPRETED
-from pymc_pmala.diagnosis import Diagnosis
+from pymc_pmala.diagnosis import Diagnosis, Tally
 from pymc_pmala.factorization import Arrow, Dense
 
 QUICK = {"mode": "FAST_COMPILE"}
@@ -24,7 +25,8 @@ def warnings_of(acceptance, target=0.5, could_grow=True):
     diagnosis = Diagnosis(target)
     uniform = np.random.default_rng(1).random(len(acceptance))
     found = [
-        diagnosis.observe(a, u < a, could_grow) for a, u in zip(acceptance, uniform, strict=True)
+        diagnosis.observe(Tally(1, a, int(u < a), int(u >= a)), could_grow)
+        for a, u in zip(acceptance, uniform, strict=True)
     ]
     return [warning.kind for warning in found if warning is not None]
 
@@ -56,9 +58,9 @@ def floor_warnings_of(floored):
     diagnosis, found = Diagnosis(0.5), []
     looks = iter(floored)
     for _ in range(10 * len(floored)):
-        diagnosis.observe(0.5, True, True)
+        diagnosis.observe(Tally(1, 0.5, 1), True)
         if diagnosis.wants_metric:
-            found.append(diagnosis.observe_metric(next(looks, False)))
+            found.append(diagnosis.observe_floor(next(looks, False)))
     return sum(warning is not None for warning in found)
 
 
@@ -209,19 +211,172 @@ def test_the_user_sees_the_warning_of_each_chain(cores, stuck, caplog):
     assert "warning" not in idata.sample_stats
 
 
-def test_a_divergence_says_where():
+def broken_beyond_a_half():
     with pm.Model() as model:
         x = pm.Normal("x", shape=2)
         pm.Potential("broken", pt.switch(x[0] > 0.5, np.nan, 0.0))
-    step = PMALA(metric="identity", model=model, compile_kwargs=QUICK)
+    return model
+
+
+@pytest.mark.parametrize("thin", [1, None, 5], ids=["every", "learned", "leap"])
+def test_every_divergence_of_a_draw_counts_and_says_where(thin):
+    """Against what the compiled transitions were asked and answered."""
+    model = broken_beyond_a_half()
+    step = PMALA(metric="identity", model=model, compile_kwargs=QUICK, thin=thin)
+    if thin is None:
+        step.stop_tuning = lambda: (PMALA.stop_tuning(step), setattr(step, "transitions", 4))
+    seen = []
+    compiled = step._transition
+
+    def transition(*inputs):
+        outputs = compiled(*inputs)
+        seen.append((inputs[3].copy(), outputs[2].copy()))
+        return outputs
+
+    step._transition = transition
     idata = sample(model, step, chains=1, cores=1, keep_warning_stat=True)
     stats = idata.sample_stats
     diverging = stats["diverging"].values[0]
     assert 0 < diverging.sum() < 150
-    draws = idata.posterior["x"].values[0]
+    divergences = stats["divergences"].values[0]
+    assert (np.diff(divergences, prepend=0) > 0).tolist() == diverging.tolist()
+    n = int(stats["n_transitions"].values.max())
+    assert n == (thin or 4)
+    if thin != 5:
+        # Proposals from the last 150 draws; a call that does not move is an evaluation.
+        asked = seen[-150 * n :]
+        assert divergences[-1] == sum(there[0] > 0.5 for _, there in asked)
+        sources = [here for here, there in asked if there[0] > 0.5]
     for i, warning in enumerate(stats["warning"].values.reshape(150, -1)[:, 0]):
-        if diverging[i]:
+        if diverging[i] and warning.divergence_point_source is not None:
             assert warning.kind is WarningType.DIVERGENCE
-            # The chain stays where it was: the draw is where the proposal came from.
-            np.testing.assert_array_equal(warning.divergence_point_source["x"], draws[i])
-            assert warning.divergence_point_dest["x"][0] > 0.5
+            source, there = warning.divergence_point_source["x"], warning.divergence_point_dest["x"]
+            assert source[0] <= 0.5 < there[0]
+            if thin != 5:
+                assert any(np.array_equal(source, here) for here in sources)
+
+
+def test_a_leap_reports_what_its_transitions_did():
+    """The same noise, one transition after another and in one loop."""
+    model = broken_beyond_a_half()
+    one, many = (
+        PMALA(metric="identity", model=model, compile_kwargs=QUICK, thin=thin) for thin in (1, 8)
+    )
+    rng, x = np.random.default_rng(3), np.array([0.3, 0.1])
+    noises, log_uniforms = rng.normal(size=(7, 2)), np.log(rng.uniform(size=7))
+    expected, (state, log_det) = Tally(), one._evaluate(x)
+    for noise, log_uniform in zip(noises, log_uniforms, strict=True):
+        proposed, _, ratio = one._call(state, noise, one._scales(1.0))
+        if expected.add(ratio, log_uniform, state.x, proposed.x, float(proposed.logp)):
+            state = proposed
+
+    class Recorded:
+        def standard_normal(self, size, dtype):
+            return noises
+
+        def random(self, size, dtype):
+            return -np.expm1(log_uniforms)
+
+    found, many.rng = Tally(), Recorded()
+    last, _ = many._leap_from(many._evaluate(x)[0], log_det, 1.0, found)
+    np.testing.assert_allclose(last.x, state.x, rtol=1e-12)
+    assert expected.diverging > 0
+    np.testing.assert_allclose(found.acceptance, expected.acceptance, rtol=1e-9)
+    np.testing.assert_allclose(found.divergence, expected.divergence, rtol=1e-9)
+    for name in ("transitions", "accepted", "rejections", "diverging"):
+        assert getattr(found, name) == getattr(expected, name)
+
+
+def test_stuck_counts_proposals_and_not_draws():
+    diagnosis = Diagnosis(None)
+    told = [diagnosis.observe(Tally(30, 0.0, 0, 30), True) for _ in range(5)]
+    assert [warning is not None for warning in told] == [False, False, False, True, False]
+    assert "120 proposals in a row" in told[3].message
+    # A chain that moves in each draw, though not in its last transitions, is not stuck.
+    diagnosis = Diagnosis(None)
+    assert not any(diagnosis.observe(Tally(30, 2.0, 2, 25), True) for _ in range(300))
+
+
+def test_without_tuning_the_advice_is_to_tune_and_not_to_tune_longer():
+    for tuned, words in ((0, "has not been tuned"), (50, "Tune longer than 50 draws")):
+        diagnosis = Diagnosis(0.5)
+        diagnosis.tuned = tuned
+        found = [diagnosis.observe(Tally(1, 0.1, 1), True) for _ in range(200)]
+        assert words in found[-1].message
+
+
+def test_steps_that_are_too_small_are_told_once_and_not_also_as_slow_draws():
+    diagnosis = Diagnosis(0.5)
+    diagnosis.tuned = 50
+    [*_, warning] = [diagnosis.observe(Tally(1, 0.99, 1), True) for _ in range(200)]
+    assert "smaller than they need to be" in warning.message
+    assert diagnosis.judge_mixing(np.array([0.97]), {"x": 1}, 32) is None
+
+
+# ---- A metric that does not fit ----------------------------------------------------------------
+
+
+def half_normal():
+    """G = e^{2u}, as of a whole Normal: it vanishes in the tail, where the slope is 1."""
+    with pm.Model() as model:
+        pm.Normal("s", transform=transforms.log, initval=1.0)
+    return model, lambda model, x: pt.diag(pt.exp(2.0 * x))
+
+
+def eight_schools():
+    effects, errors = [28, 8, -3, 7, -1, 1, 18, 12], [15, 10, 16, 11, 9, 11, 10, 18]
+    with pm.Model() as model:
+        mu, tau = pm.Normal("mu", 0, 5), pm.HalfCauchy("tau", 5)
+        pm.Normal("y", pm.Normal("theta", mu, tau, shape=8), errors, observed=effects)
+    return model, "fisher"
+
+
+def funnel():
+    with pm.Model() as model:
+        pm.Normal("x", 0, pm.math.exp(pm.Normal("v", 0, 3) / 2), shape=9)
+    return model, "fisher"
+
+
+def separable():
+    x = np.random.default_rng(1).normal(size=(60, 4))
+    with pm.Model() as model:
+        logit = x @ pm.Normal("beta", 0, 3, shape=4)
+        pm.Bernoulli("y", logit_p=logit, observed=(x[:, 0] > 0).astype(int))
+    return model, "fisher"
+
+
+def half_cauchy():
+    with pm.Model() as model:
+        pm.HalfCauchy("scale", 1, shape=3)
+    return model, "fisher"
+
+
+def priors():
+    with pm.Model() as model:
+        pm.HalfNormal("half", shape=10)
+        pm.Exponential("exponential", 1, shape=5)
+        pm.Gamma("gamma", 0.5, 1, shape=4)
+        pm.Beta("beta", 0.5, 0.5, shape=3)
+        pm.StudentT("student", 3, shape=3)
+    return model, "fisher"
+
+
+SOUND = [eight_schools, funnel, separable, half_cauchy, priors]
+
+
+@pytest.mark.parametrize(
+    ("build", "told"),
+    [(half_normal, True), *[pytest.param(b, False, marks=pytest.mark.slow) for b in SOUND]],
+)
+def test_a_metric_that_vanishes_is_told_and_one_that_varies_is_not(build, told, caplog):
+    model, metric = build()
+    step = PMALA(metric=metric, model=model)
+    with caplog.at_level(logging.WARNING), model:
+        pm.sample(
+            2000, tune=500, chains=2, cores=1, step=step, random_seed=3, progressbar=False,
+            compute_convergence_checks=False,
+        )  # fmt: skip
+    messages = [r.getMessage() for r in caplog.records if "metric of" in r.getMessage()]
+    # A chain that never meets the place cannot tell of it: here two are run, and one does.
+    assert bool(messages) is told
+    assert all("s_log__" in m and "smaller than usual" in m for m in messages)

@@ -4,9 +4,14 @@ import numpy as np
 import pytensor
 import pytensor.tensor as pt
 import pytest
+from pytensor.graph.op import Op
+from pytensor.scalar import basic as scalar
+from pytensor.scalar.basic import UnaryScalarOp
+from pytensor.tensor.elemwise import Elemwise
 
 from pymc_pmala.compilation import INTERPRETED
 from pymc_pmala.differentiation import batch, gradient, pushforward
+from pymc_pmala.information.patterns import operation
 
 rng = np.random.default_rng(3)
 M = rng.normal(size=(3, 3))
@@ -24,6 +29,12 @@ GRAPHS = {
     "reductions": lambda x: pt.stack([(x**2).sum(), pt.logsumexp(x), x.max()]),
     "softmax": lambda x: pt.special.softmax(x**2, axis=0),
     "log_softmax": lambda x: pt.special.log_softmax(x**2, axis=0),
+    "product of elements": lambda x: pt.prod(x[:4].reshape((2, 2)), axis=1),
+    "gradient of a product of elements": lambda x: pt.grad(pt.prod(x**2), x),
+    "product with a zero": lambda x: pt.prod(pt.concatenate([x[:3] - 0.7, x[3:]])),
+    "product with two zeros": lambda x: pt.prod(x[:3] - np.array([0.7, -0.3, 0.0])),
+    "rounded to an integer": lambda x: pt.floor(x).astype("int64").sum() * x,
+    "compared": lambda x: (x > 0).sum() * x**2,
     "product": lambda x: pt.prod(x[:3], no_zeros_in_input=True) * x[3:],
     "cumsum": lambda x: pt.cumsum(x**2),
     "cumprod": lambda x: pt.cumprod(x),
@@ -89,3 +100,46 @@ def test_gradient_by_slices_agrees_with_the_whole_gradient():
     by_slices, whole = gradient(cost, x), pt.grad(cost, x)
     function = pytensor.function([x], [by_slices, whole], mode=INTERPRETED)
     np.testing.assert_allclose(*function(rng.normal(size=7)))
+
+
+class Mul(UnaryScalarOp):
+    """A user's Op, by chance of the name of one of pytensor's: x³."""
+
+    def impl(self, x):
+        return x**3
+
+    def grad(self, inputs, output_gradients):
+        return [3.0 * inputs[0] ** 2 * output_gradients[0]]
+
+    def pullback(self, inputs, outputs, cotangents):
+        return self.grad(inputs, cotangents)
+
+
+def test_an_op_is_known_by_its_type_and_not_by_its_name():
+    x, direction = pt.vector("x"), pt.vector("l")
+    cubed = Elemwise(Mul(scalar.upgrade_to_float, name="cubed"))(x)
+    [tangent] = pushforward([cubed], x, direction)
+    function = pytensor.function([x, direction], tangent, mode=INTERPRETED)
+    np.testing.assert_allclose(function(np.array([2.0]), np.array([1.0])), [12.0])
+    assert operation(cubed)[0] is None
+
+
+class Broken(Op):
+    """An Op whose forward derivative has a bug."""
+
+    itypes = otypes = (pt.dvector,)
+
+    def perform(self, node, inputs, outputs):
+        outputs[0][0] = inputs[0]
+
+    def R_op(self, inputs, eval_points):
+        raise AttributeError("a bug")
+
+    def pushforward(self, inputs, outputs, tangents):
+        raise AttributeError("a bug")
+
+
+def test_a_bug_in_a_derivative_is_seen():
+    x, direction = pt.vector("x"), pt.vector("l")
+    with pytest.raises(AttributeError, match="a bug"):
+        pushforward([Broken()(x)], x, direction)

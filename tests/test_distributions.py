@@ -27,7 +27,8 @@ QUADRATURE = {
     "SkewNormal",
     "SkewStudentT",
 }
-BOUNDS = {"Censored", "Mixture", "NormalMixture", "Truncated"}
+BOUNDS = {"Mixture", "NormalMixture"}
+LIMITED = {"Censored": "closed form, quadrature", "Truncated": "quadrature or"}
 OWN_KIND = {"Interpolated"}  # PyMC's splines cannot be differentiated twice
 UNINFORMED = {"DiracDelta", "DiscreteUniform", "Flat", "HalfFlat", "HyperGeometric"}
 # Whatever a user's log-density is, its score is all that is known of it.
@@ -41,6 +42,8 @@ def expected(name):
         return "quadrature"
     if name in BOUNDS:
         return "complete-data"
+    if name in LIMITED:
+        return LIMITED[name]
     if name in OWN_KIND:
         return "variance and bounds"
     if name in UNINFORMED:

@@ -1,12 +1,22 @@
 """`explain_metric`: the table says what the metric is made of."""
 
+import pickle
+
 import numpy as np
 import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 import pytest
 
-from pymc_pmala import PMALA, explain_metric, local_geometry
+from pymc_pmala import (
+    PMALA,
+    Information,
+    SamplerFigures,
+    explain_metric,
+    local_geometry,
+    register_information,
+)
+from pymc_pmala.compare import Comparison
 
 
 @pytest.fixture(scope="module")
@@ -49,6 +59,62 @@ def test_prints_as_text_and_as_html(explanation):
     for rendered in (str(explanation), explanation._repr_html_()):
         for word in ("theta", "HalfCauchy", "closed form", "gradients", "dimension 5"):
             assert word in rendered
+        assert "Fisher metric" in rendered
+
+
+def test_no_name_is_broken_in_a_table():
+    figures = SamplerFigures(
+        "SimplifiedMMALA",
+        12345.0,
+        12345.0,
+        12345.6,
+        1234.5,
+        123.4,
+        12.3,
+        123.4,
+        1.001,
+        12345,
+        123.4,
+    )
+    shown = str(Comparison([figures], "SimplifiedMMALA", "Use it.", {}))
+    assert "SimplifiedMMALA" in shown
+
+
+def test_the_cost_is_told_by_what_is_computed(explanation):
+    """A metric so small is taken without structure: a direction for each coordinate."""
+    assert explanation.directions == 5
+    assert "along 5 directions" in str(explanation)
+
+
+def test_the_local_geometry_prints_with_the_names_of_its_coordinates(model):
+    geometry = local_geometry(model=model)
+    assert geometry.labels == ("mu", "tau_log__", "theta[0]", "theta[1]", "theta[2]")
+    shown = repr(geometry)
+    assert all(label in shown for label in geometry.labels)
+    assert f"{geometry.gradient[3]:.4g}" in shown
+    assert pickle.loads(pickle.dumps(geometry)).labels == geometry.labels
+
+
+def test_discrete_variables_are_left_out_by_vars():
+    with pm.Model() as model:
+        pm.Normal("x", pm.Poisson("k", 2.0), 1.0)
+    for tool in (lambda: explain_metric(model), lambda: local_geometry(model=model)):
+        with pytest.raises(ValueError, match=r"\['k'\].*`vars=\[a, b\]`"):
+            tool()
+    assert explain_metric(model, vars=[model["x"]]).dimension == 1
+
+
+def test_negative_information_is_told():
+    with pm.Model() as model:
+        mu = pm.Normal("mu", sigma=0.1)
+        y = pm.CustomDist("y", mu, logp=lambda value, mu: -((value - mu) ** 2), observed=1.0)
+
+    @register_information(type(y.owner.op))
+    def rule(factor):
+        [mu] = factor.parameters
+        return [Information(mu, -pt.exp(mu))]
+
+    assert "information of y is negative" in str(explain_metric(model))
 
 
 def test_a_notebook_shows_the_table_once(explanation, monkeypatch):

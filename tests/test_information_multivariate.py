@@ -344,10 +344,28 @@ CASES["mv_random_walk"] = CASES["mv_random_walk"]._replace(
 )
 
 
-@pytest.mark.parametrize("observed", [True, False], ids=["observed", "free"])
+# Free, these have the information of their scale mixture at the value.
+HEAVY = ("mv_student_t", "mv_student_t_chol", "mv_student_t_tau")
+
+
 @pytest.mark.parametrize("name", CASES)
-def test_information_is_mean_outer_product_of_scores(name, observed):
-    check(CASES[name], observed)
+def test_information_of_data_is_the_mean_outer_product_of_scores(name):
+    check(CASES[name], observed=True)
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name not in HEAVY])
+def test_information_of_a_free_variable_is_the_mean_outer_product_of_scores(name):
+    check(CASES[name], observed=False)
+
+
+def test_a_free_student_t_has_the_precision_of_its_scale_mixture():
+    """Given v, the mixing variable has a Gamma((ν + k)/2, (ν + m)/2) distribution."""
+    cov, mu, v = np.array([[2.0, 0.6], [0.6, 1.0]]), np.array([1.0, -2.0]), np.array([7.0, 1.5])
+    with pm.Model() as model:
+        pm.MvStudentT("v", nu=3.0, mu=mu, scale=cov)
+    precision = np.linalg.inv(cov)
+    squared = (v - mu) @ precision @ (v - mu)
+    np.testing.assert_allclose(fisher(model)(v), 5.0 / (3.0 + squared) * precision)
 
 
 def check(case, observed):

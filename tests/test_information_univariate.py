@@ -3,6 +3,7 @@
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytensor.tensor as pt
 import pytest
 from pytensor.compile.mode import Mode
 from scipy import special as sp
+from scipy import stats
 
 from pymc_pmala.information import factor_information, ravel_model
 from pymc_pmala.information.special import (
@@ -215,7 +217,9 @@ CONTINUOUS = {
         tolerance=2e-5,
     ),
 }
-FREE = [name for name, case in CONTINUOUS.items() if case.free]
+# Free, these have the information of their scale mixture at the value.
+HEAVY = ("Cauchy", "StudentT", "SkewStudentT")
+FREE = [name for name, case in CONTINUOUS.items() if case.free and name not in HEAVY]
 OBSERVED = [name for name, case in CONTINUOUS.items() if case.observed]
 
 
@@ -328,6 +332,39 @@ def test_information_of_a_free_variable_is_the_expected_outer_product(name):
     model = case.model(())
     matrix, _ = metric_function(model)(np.r_[theta, u])
     np.testing.assert_allclose(matrix, expected, rtol=case.tolerance, atol=1e-9)
+
+
+@pytest.mark.parametrize("nu", [1.0, 2.0, 4.0, 10.0])
+def test_a_free_student_t_has_the_precision_of_its_scale_mixture(nu):
+    """Given v, the mixing variable has a Gamma((ν + 1)/2, (ν + z²)/2) distribution."""
+    with pm.Model() as model:
+        pm.StudentT("v", nu=nu, mu=1.0, sigma=2.0)
+    metric = metric_function(model)
+    for v in (1.0, 2.5, -40.0, 1e6):
+        mixing = stats.gamma(0.5 * (nu + 1), scale=2.0 / (nu + ((v - 1.0) / 2.0) ** 2))
+        matrix, _ = metric(np.array([v]))
+        np.testing.assert_allclose(matrix, mixing.mean() / 4.0)
+
+
+def test_a_free_cauchy_is_a_student_t_with_one_degree_of_freedom():
+    matrices = []
+    for dist in (partial(pm.Cauchy.dist, 1.0, 2.0), partial(pm.StudentT.dist, 1, mu=1, sigma=2)):
+        with pm.Model() as model:
+            model.register_rv(dist(), "v")
+        matrices.append(metric_function(model)(np.array([5.0]))[0])
+    np.testing.assert_allclose(*matrices)
+
+
+def test_a_free_skew_student_t_without_skew_is_a_student_t():
+    matrices = []
+    for dist in (
+        partial(pm.SkewStudentT.dist, a=2.0, b=2.0, mu=1.0, sigma=2.0),
+        partial(pm.StudentT.dist, nu=4, mu=1.0, sigma=2.0),
+    ):
+        with pm.Model() as model:
+            model.register_rv(dist(), "v")
+        matrices.append([metric_function(model)(np.array([v]))[0] for v in (1.0, 9.0)])
+    np.testing.assert_allclose(*matrices, rtol=1e-4)
 
 
 @pytest.mark.parametrize("name", OBSERVED)

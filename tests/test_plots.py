@@ -1,6 +1,7 @@
 """Pictures: what is drawn is where the mathematics says, and something is drawn at all."""
 
 import io
+import itertools
 from types import SimpleNamespace
 
 import matplotlib.pyplot as plt
@@ -42,6 +43,12 @@ def idata(model):
             coords={"group": ["low", "high"], "w_dim_2": np.arange(3)},
         )
     )
+
+
+KEPT = {
+    "chains": 2, "cores": 1, "random_seed": 1, "progressbar": False,
+    "compute_convergence_checks": False, "discard_tuned_samples": False,
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -110,6 +117,8 @@ def test_the_picture_shows_ellipses_and_draws_on_the_axes_given(model, idata):
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("theta[low]", "theta[high]")
     assert pixels_of(ax, BLUE) > 0.001
     assert pixels_of(ax, ORANGE) > 0.0005
+    labels = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert labels == ["posterior", "local metric, half a standard deviation", "its draws"]
 
 
 @pytest.mark.parametrize(
@@ -139,6 +148,38 @@ def test_tuning_is_drawn_for_every_chain_up_to_the_last_draw(tuned):
     rates = acceptance.lines[0].get_ydata()
     assert np.all((rates >= 0) & (rates <= 1))
     assert pixels_of(steps, BLUE) > 0.001
+
+
+def test_tuning_has_a_legend_of_chains_and_the_steps_limits():
+    with pm.Model():
+        pm.Normal("x")
+        step = PMALA(compile_kwargs={"mode": INTERPRETED}, target_accept=0.7)
+        idata = pm.sample(20, tune=20, step=step, **KEPT)
+    steps, acceptance = plot_tuning(idata, step=step)
+    labels = [text.get_text() for text in steps.get_legend().get_texts()]
+    assert labels == ["chain 0", "chain 1", "largest"]
+    assert any(np.allclose(line.get_ydata(), 0.7) for line in acceptance.lines)
+    # No tick's label lies over another's.
+    steps.figure.canvas.draw()
+    low, high = steps.get_ylim()
+    ticks = [t for t in steps.yaxis.get_ticklabels() if low <= t.get_position()[1] <= high]
+    boxes = [tick.get_window_extent() for tick in ticks if tick.get_text()]
+    assert not any(a.overlaps(b) for a, b in itertools.combinations(boxes, 2))
+
+
+def test_tuning_beside_nuts_is_drawn_with_both_acceptance_rates():
+    with pm.Model():
+        x, w = pm.Normal("x"), pm.Normal("w")
+        mine = PMALA([x], compile_kwargs={"mode": INTERPRETED})
+        idata = pm.sample(30, tune=20, step=[mine, pm.NUTS([w])], **KEPT)
+    # Of PMALA on a Normal with its own precision, all are accepted.
+    rates = idata.sample_stats["acceptance_rate"].values
+    assert rates.shape == (2, 30, 2)
+    np.testing.assert_allclose(rates[..., 0], 1.0, atol=1e-9)
+    assert (rates[..., 1] < 0.999).any()
+    steps, acceptance = plot_tuning(idata)
+    assert len([line for line in steps.lines if len(line.get_xdata()) == 50]) == 4
+    assert len([line for line in acceptance.lines if line.get_marker() == "."]) == 4
 
 
 def test_tuning_that_was_not_kept_is_asked_for(tuned):

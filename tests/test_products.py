@@ -5,8 +5,11 @@ import pymc as pm
 import pytensor.tensor as pt
 import pytest
 
+from pymc_pmala.compat import IS_PYTENSOR_3
 from pymc_pmala.compilation import compile_graph
 from pymc_pmala.products import Product
+
+pytestmark = pytest.mark.skipif(not IS_PYTENSOR_3, reason="graphs of pytensor 2 are not written")
 
 LAYOUTS = {
     "plain": lambda x, y: x @ y,

@@ -179,7 +179,7 @@ def test_a_metric_that_turns_out_constant_is_no_special_case(method):
     for _ in range(10):
         point, [stats] = step.step(point)
     # The exponential integrator is exact here.
-    assert np.isclose(stats["acceptance_rate"], 1.0)
+    assert np.isclose(stats["mean_tree_accept"], 1.0)
 
 
 @pytest.mark.parametrize("drift", ["gamma", "omega"])
@@ -216,3 +216,20 @@ def test_the_band_of_the_latents_follows_the_other_block():
         _, [stats] = step.step(point)
         matrix = local_geometry(point, vars=[model["x"]], model=model).metric
         assert np.isclose(stats["log_det_metric"], np.linalg.slogdet(matrix)[1], rtol=1e-10)
+
+
+def test_a_coupling_that_begins_beyond_a_threshold_is_found():
+    with pm.Model() as model:
+        z = pm.Normal("z", 0, 1)
+        x = pm.Normal("x", 0, 1, shape=20)
+        total = pm.math.switch(pm.math.abs(z) > 0.35, x.sum(), 0.0)
+        pm.Normal("y", total, 1.0, observed=0.3)
+    assert isinstance(factorizations(model)[2], Dense)
+
+
+def test_no_structure_is_read_off_a_start_that_is_no_point_of_the_model(monkeypatch):
+    def refuse(*arguments):
+        raise ValueError("a parameter out of its range")
+
+    monkeypatch.setattr("pymc_pmala.structure._nonzero_by_parameter", refuse)
+    assert isinstance(factorizations(independent_parameters())[2], Dense)

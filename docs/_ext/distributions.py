@@ -70,7 +70,7 @@ def _row(name: str, build: Callable[[], object]) -> Row:
     if not forms:
         return Row(name, NOTHING, _formula(information_rule(factor.op)))
     # A path may read "bound (zero-inflated: closed form)".
-    special = re.search(r" \(zero-inflated: (.*)\)", path := information_path(factor.op))
+    special = re.search(r" \(zero-inflated: (.*)\)", path := information_path(factor))
     if special and name.startswith("ZeroInflated"):
         return Row(name, special[1], _formula(_zero_inflated))
     return Row(

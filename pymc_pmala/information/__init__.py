@@ -17,6 +17,7 @@ from pymc_pmala.information.registry import (
     NoInformation,
     QuadraticForm,
     factor_information,
+    fallback_information,
     information_path,
     register_information,
 )
@@ -32,6 +33,7 @@ __all__ = [
     "discrete",
     "elements_used",
     "factor_information",
+    "fallback_information",
     "gaussian",
     "information_path",
     "mixtures",

@@ -39,6 +39,7 @@ from pytensor.tensor.random.basic import (
 )
 from pytensor.tensor.variable import TensorVariable
 
+from pymc_pmala.information.factors import is_logit_normal
 from pymc_pmala.information.links import log, log_odds, log_odds_weight
 from pymc_pmala.information.patterns import is_constant
 from pymc_pmala.information.registry import (
@@ -85,7 +86,7 @@ def logit_normal(factor: Factor) -> list[Information]:
 
     PyMC writes it as a `CustomDist`; others of those have no rule.
     """
-    if type(factor.op).__name__ != "LogitNormal" or len(factor.parameters) != 2:
+    if not is_logit_normal(factor.op):
         raise NoInformation(f"{factor.name!r} is a CustomDist, which has no rule.")
     mu, sigma = factor.parameters
     return _location_scale(log_odds(factor.value) - mu, log(sigma), 1.0, 2.0)
@@ -107,19 +108,36 @@ def logistic(factor: Factor) -> list[Information]:
 
 @register_information(CauchyRV)
 def cauchy(factor: Factor) -> list[Information]:
-    """Cauchy(α, β): 1/(2β²) on v − α, 1/2 on log β."""
+    """Cauchy(α, β): 1/(2β²) on v − α, 1/2 on log β; free, 2/(β² + (v − α)²) on v − α.
+
+    For the latter see `student_t`.
+    """
     alpha, beta = factor.parameters
-    return _location_scale(factor.value - alpha, log(beta), 0.5, 0.5)
+    distance, log_beta = factor.value - alpha, log(beta)
+    if factor.observed:
+        return _location_scale(distance, log_beta, 0.5, 0.5)
+    weight = 2.0 / (pt.exp(2.0 * log_beta) + distance**2)
+    return [Information(distance, weight), Information(log_beta, 0.5)]
 
 
 @register_information(StudentTRV)
 def student_t(factor: Factor) -> list[Information]:
-    """StudentT(ν, μ, σ): (ν + 1)/((ν + 3)σ²) on v − μ; on (log σ, log ν) see below."""
+    """StudentT(ν, μ, σ): (ν + 1)/((ν + 3)σ²) on v − μ; on (log σ, log ν) see below.
+
+    Free, (ν + 1)/(νσ² + (v − μ)²) on v − μ: the expected precision, given v, of the normal
+    distribution that v is a scale mixture of. It falls with the square of the slope of the
+    log-density, so that a step in the tail is as long as the tail is wide there; a constant makes
+    each visit to the tail a long one.
+    """
     nu, mu, sigma = factor.parameters
     log_sigma, log_nu = log(sigma), log(nu)
     nu = pt.exp(log_nu)
-    location = (nu + 1.0) / (nu + 3.0) * pt.exp(-2.0 * log_sigma)
-    return [Information(factor.value - mu, location), _student_t_scale(log_sigma, log_nu)]
+    distance = factor.value - mu
+    if factor.observed:
+        location = (nu + 1.0) / (nu + 3.0) * pt.exp(-2.0 * log_sigma)
+    else:
+        location = (nu + 1.0) / (nu * pt.exp(2.0 * log_sigma) + distance**2)
+    return [Information(distance, location), _student_t_scale(log_sigma, log_nu)]
 
 
 @register_information(HalfStudentTRV)

@@ -8,17 +8,27 @@ from typing import NamedTuple
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
+from pymc.distributions.custom import CustomSymbolicDistRV
 from pymc.distributions.distribution import PartialObservedRV
+from pymc.distributions.transforms import ChainedTransform, _default_transform, logodds
+from pymc.logprob.transforms import LogTransform, Transform
 from pymc.variational.minibatch_rv import MinibatchRandomVariable, get_scaling
-from pytensor.graph.basic import Variable
+from pytensor.graph.basic import Variable, equal_computations
+from pytensor.graph.op import Op
 from pytensor.graph.replace import clone_replace
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.subtensor import Subtensor, get_constant_idx
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_pmala.information.registry import Factor
+from pymc_pmala.information.registry import Factor, OwnTransform
 
-__all__ = ["RaveledModel", "distribution_parameters", "elements_used", "ravel_model"]
+__all__ = [
+    "RaveledModel",
+    "distribution_parameters",
+    "elements_used",
+    "is_logit_normal",
+    "ravel_model",
+]
 
 
 class RaveledModel(NamedTuple):
@@ -102,31 +112,75 @@ def _split_vector(
 
 def _rv_factors(model: pm.Model) -> list[Factor]:
     rvs = [rv for rv in model.basic_RVs if not isinstance(rv.owner.op, PartialObservedRV)]
-    bases = [_without_minibatch(rv) for rv in rvs]
-    parameters = [distribution_parameters(base) for base in bases]
-    replaced = iter(
-        model.replace_rvs_by_values(
-            [graph for rv, params in zip(rvs, parameters, strict=True) for graph in (rv, *params)]
-        )
+    logps = model.logp(vars=rvs, sum=False)
+    factors = [_rv_factor(model, rv, logp) for rv, logp in zip(rvs, logps, strict=True)]
+    # Together: a variable that two factors share stays one.
+    graphs = [graph for factor in factors for graph in _graphs(factor)]
+    remaining = iter(model.replace_rvs_by_values(graphs))
+    return [_with_graphs(factor, remaining) for factor in factors]
+
+
+def _rv_factor(model: pm.Model, rv: TensorVariable, logp: TensorVariable) -> Factor:
+    """The factor of a random variable, its parameters still functions of random variables."""
+    base = _without_minibatch(rv)
+    unconstrained, transform = model.rvs_to_values[rv], None
+    if rv in model.free_RVs and (own := _own_transform(model, rv)) is not None:
+        unconstrained, transform = own
+    return Factor(
+        name=rv.name,
+        op=base.owner.op,
+        value=rv,
+        unconstrained=unconstrained,
+        parameters=tuple(distribution_parameters(base)),
+        logp=logp,
+        observed=rv in model.observed_RVs,
+        scale=_minibatch_scale(rv, rv),
+        transform=transform,
     )
-    factors = []
-    for rv, base, params, logp in zip(
-        rvs, bases, parameters, model.logp(vars=rvs, sum=False), strict=True
-    ):
-        value = next(replaced)
-        factors.append(
-            Factor(
-                name=rv.name,
-                op=base.owner.op,
-                value=value,
-                unconstrained=model.rvs_to_values[rv],
-                parameters=tuple(next(replaced) for _ in params),
-                logp=logp,
-                observed=rv in model.observed_RVs,
-                scale=_minibatch_scale(rv, value),
-            )
-        )
-    return factors
+
+
+def _own_transform(
+    model: pm.Model, rv: TensorVariable
+) -> tuple[TensorVariable, OwnTransform | None] | None:
+    """The default coordinates of a variable whose transform is not its distribution's default.
+
+    PyMC puts a user's transform on top of the default one, unless that is switched off.
+    """
+    u, inputs = model.rvs_to_values[rv], rv.owner.inputs
+    used = model.rvs_to_transforms[rv]
+    default = logodds if is_logit_normal(rv.owner.op) else _default_transform(rv.owner.op, rv)
+    if used is None and default is None:
+        return None
+    if used is not None and default is not None and _equal(used, default, u, inputs):
+        return None
+    if isinstance(used, ChainedTransform) and isinstance(used.transform_list[0], type(default)):
+        rest = ChainedTransform(used.transform_list[1:])
+        return rest.backward(u, *inputs), OwnTransform(u, rest.log_jac_det(u, *inputs).sum())
+    if used is None and isinstance(default, LogTransform):
+        # The paper's choice: the information about the logarithm, pulled back, and no more.
+        return default.forward(u, *inputs), None
+    value, log_jacobian = u, pt.constant(0.0)
+    if used is not None:
+        value, log_jacobian = used.backward(u, *inputs), used.log_jac_det(u, *inputs).sum()
+    if default is None:
+        return value, OwnTransform(u, log_jacobian)
+    unconstrained = default.forward(value, *inputs)
+    log_jacobian = log_jacobian - default.log_jac_det(unconstrained, *inputs).sum()
+    return unconstrained, OwnTransform(u, log_jacobian)
+
+
+def is_logit_normal(op: Op) -> bool:
+    """Whether a distribution is PyMC's LogitNormal, which is a `CustomDist` with a default."""
+    return isinstance(op, CustomSymbolicDistRV) and type(op).__name__ == "LogitNormal"
+
+
+def _equal(
+    first: Transform, second: Transform, u: TensorVariable, inputs: Sequence[Variable]
+) -> bool:
+    """Whether two transforms are the same function of u."""
+    if type(first) is not type(second):
+        return False
+    return equal_computations([first.backward(u, *inputs)], [second.backward(u, *inputs)])
 
 
 def _partially_observed_factors(model: pm.Model) -> list[Factor]:
@@ -188,15 +242,22 @@ def _minibatch_scale(rv: TensorVariable, value: TensorVariable) -> TensorVariabl
 
 
 def distribution_parameters(rv: TensorVariable) -> list[TensorVariable]:
-    """The tensor parameters of a random variable, without generators and sizes."""
+    """The tensor parameters of a random variable, without generators and sizes.
+
+    None of one that is a graph of several, as the marginalised variables of pymc-extras are: the
+    information of such a factor is taken without a rule.
+    """
     node = rv.owner
+    if not hasattr(node.op, "dist_params"):
+        return []
     if hasattr(node.op, "extended_signature") and node.op.extended_signature is None:
         return [v for v in node.inputs if isinstance(v.type, pt.TensorType)]
     return list(node.op.dist_params(node))
 
 
 def _graphs(factor: Factor) -> list[Variable]:
-    return [factor.logp, factor.value, factor.unconstrained, factor.scale, *factor.parameters]
+    graphs = [factor.logp, factor.value, factor.unconstrained, factor.scale, *factor.parameters]
+    return [*graphs, *(factor.transform or ())]
 
 
 def _with_graphs(factor: Factor, graphs: Iterator[Variable]) -> Factor:
@@ -208,4 +269,5 @@ def _with_graphs(factor: Factor, graphs: Iterator[Variable]) -> Factor:
         unconstrained=unconstrained,
         scale=scale,
         parameters=tuple(next(graphs) for _ in factor.parameters),
+        transform=factor.transform and OwnTransform(*(next(graphs) for _ in factor.transform)),
     )

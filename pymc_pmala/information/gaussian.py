@@ -52,6 +52,7 @@ def mv_student_t(factor: Factor) -> list[Information]:
     With w = (ν + k)/(ν + k + 2) and S = Σ⁻¹dΣ: w Σ⁻¹ on v − μ;
     ½ w [tr S² − (tr S)²/(ν + k)] on Σ; −tr S/((ν + k)(ν + k + 2)) between Σ and ν;
     on ν, ¼ [ψ'(ν/2) − ψ'((ν + k)/2)] − k(ν + k + 4)/(2ν(ν + k)(ν + k + 2)).
+    Free, on v − μ as for a `student_t`: (ν + k)/(ν + m) Σ⁻¹, m = (v − μ)ᵀ Σ⁻¹ (v − μ).
     """
     nu, mu, scale = factor.parameters
     nu, mu = as_float(without_leading_ones(nu, 0)), without_leading_ones(mu, 1)
@@ -73,10 +74,20 @@ def mv_student_t(factor: Factor) -> list[Information]:
             copies * cross * relative.sum() + about_nu * tangents[1],
         ]
 
-    return [
-        _location(factor, mu, weight * scatter.precision),
-        Information([scatter.coordinate, log(nu)], product),
-    ]
+    if factor.observed:
+        location = _location(factor, mu, weight * scatter.precision)
+    else:
+        location = _mixed_location(factor.value - mu, nu, k, scatter.precision)
+    return [location, Information([scatter.coordinate, log(nu)], product)]
+
+
+def _mixed_location(
+    distance: TensorVariable, nu: TensorVariable, k: TensorVariable, precision: TensorVariable
+) -> Information:
+    """(ν + k)/(ν + m) Σ⁻¹ on a distance: the precision of a scale mixture at the value."""
+    squared = (distance * times_matrix(distance, precision)).sum(axis=-1, keepdims=True)
+    weight = (nu + k) / (nu + squared)
+    return Information(distance, lambda t: [weight * times_matrix(t[0], precision)])
 
 
 def _log_nu_information(nu: TensorVariable, k: TensorVariable) -> TensorVariable:

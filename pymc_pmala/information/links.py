@@ -76,7 +76,7 @@ def log(positive: TensorVariable) -> TensorVariable:
         return 2.0 * log(inputs[0])
     if name == "Pow" and is_positive(inputs[0]):
         return inputs[1] * log(inputs[0])
-    return pt.log(_as_float(positive))
+    return pt.log(_away_from_zero(_as_float(positive)))
 
 
 def log_odds(probability: TensorVariable) -> TensorVariable:
@@ -105,7 +105,8 @@ def log_odds(probability: TensorVariable) -> TensorVariable:
     if name == "Reciprocal" and (other := other_share(pt.constant(1.0), inputs[0])) is not None:
         return -log(other)
     probability = _as_float(probability)
-    return pt.log(probability) - pt.log1p(-probability)
+    below_one = at_most(probability, 1.0 - float(np.finfo(probability.dtype).eps))
+    return pt.log(_away_from_zero(probability)) - pt.log1p(-below_one)
 
 
 def log_odds_weight(log_odds: TensorVariable) -> TensorVariable:
@@ -147,7 +148,7 @@ def _expand(exponent: TensorVariable) -> TensorVariable:
     if name == "Log":
         return log(inputs[0])
     if name in ("Add", "Sub", "Neg"):
-        return exponent.owner.op(*map(_expand, inputs))
+        return selected(exponent).owner.op(*map(_expand, inputs))
     return exponent
 
 
@@ -155,6 +156,15 @@ def _as_float(variable: TensorVariable) -> TensorVariable:
     # PyMC stores constants in the smallest type that holds them, and the logarithm of an
     # int8 is a float32.
     return variable if variable.dtype == config.floatX else pt.cast(variable, config.floatX)
+
+
+def _away_from_zero(variable: TensorVariable) -> TensorVariable:
+    """A positive number that may have underflowed, as a rate with no exposure has.
+
+    Held at the smallest number, its logarithm is finite and has no derivative: the information
+    of a cell that cannot say anything is 0.
+    """
+    return at_least(variable, float(np.finfo(variable.dtype).tiny))
 
 
 def _log_ordered(logits: TensorVariable) -> TensorVariable:

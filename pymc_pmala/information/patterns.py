@@ -6,6 +6,7 @@ import numpy as np
 from pytensor.graph.basic import Constant, equal_computations
 from pytensor.raise_op import CheckAndRaise
 from pytensor.scalar import basic as scalar
+from pytensor.scalar import math as scalar_math
 from pytensor.tensor.basic import Alloc, Join, MakeVector
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.math import add
@@ -31,9 +32,39 @@ __all__ = [
 
 _STRUCTURAL = (Alloc, DimShuffle, Reshape, SpecifyShape, *INDEXING_OPS)
 
+# By type: a user's Op may have the name of one of pytensor's.
+_NAMES = {
+    kind: kind.__name__
+    for kind in (
+        scalar.Add,
+        scalar.Sub,
+        scalar.Mul,
+        scalar.TrueDiv,
+        scalar.Neg,
+        scalar.Reciprocal,
+        scalar.Exp,
+        scalar.Expm1,
+        scalar.Log,
+        scalar.Log1p,
+        scalar.Pow,
+        scalar.Sqr,
+        scalar.Sqrt,
+        scalar.Second,
+        scalar.Switch,
+        scalar.EQ,
+        scalar.NEQ,
+        scalar.AND,
+        scalar.OR,
+        scalar_math.Erf,
+        scalar_math.Erfc,
+        scalar_math.Sigmoid,
+        scalar_math.Softplus,
+    )
+}
+
 
 def operation(variable: TensorVariable) -> tuple[str | None, list[TensorVariable]]:
-    """Name of the operation that made a variable, and what it was made from."""
+    """Name of the operation that made a variable, if it is known, and what it was made from."""
     node = selected(variable).owner
     if node is None:
         return None, []
@@ -47,7 +78,7 @@ def operation(variable: TensorVariable) -> tuple[str | None, list[TensorVariable
         return None, []
     if isinstance(node.op.scalar_op, scalar.Cast):
         return "structure", node.inputs
-    return type(node.op.scalar_op).__name__, node.inputs
+    return _NAMES.get(type(node.op.scalar_op)), node.inputs
 
 
 def selected(variable: TensorVariable) -> TensorVariable:

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pytensor.tensor as pt
+import scipy
 from pymc.distributions.continuous import (
     ExGaussianRV,
     KumaraswamyRV,
@@ -34,7 +35,6 @@ from pytensor.gradient import disconnected_grad
 from pytensor.graph.basic import equal_computations
 from pytensor.tensor.random.basic import BetaBinomialRV
 from pytensor.tensor.variable import TensorVariable
-from scipy import special as sp
 
 from pymc_pmala.information.links import at_least, at_most, log, log_odds
 from pymc_pmala.information.patterns import operation
@@ -111,8 +111,8 @@ def _skew_normal_table() -> _Table:
         end = np.arcsinh(_REACH * np.sqrt(size))
         t = np.linspace(-end, end, _FINE)
         z = np.sinh(t) / np.sqrt(size)
-        weight = np.cosh(t) * np.exp(-0.5 * z**2) * sp.ndtr(alpha * z)
-        mills = np.sqrt(2 / np.pi) / sp.erfcx(-alpha * z / np.sqrt(2))
+        weight = np.cosh(t) * np.exp(-0.5 * z**2) * scipy.special.ndtr(alpha * z)
+        mills = np.sqrt(2 / np.pi) / scipy.special.erfcx(-alpha * z / np.sqrt(2))
         slope = alpha * mills - z
         return weight, [slope * size**-0.25, -1.0 - z * slope, z * mills * size**0.75]
 
@@ -142,10 +142,10 @@ def _ex_gaussian_table() -> _Table:
         # A normal rise on the scale 1, an exponential tail on the scale 1/r.
         t = np.linspace(-np.arcsinh(_REACH), np.arcsinh(_REACH + 40.0 / rate), _FINE)
         z = np.sinh(t)
-        scaled = sp.erfcx((rate - z) / np.sqrt(2))
+        scaled = scipy.special.erfcx((rate - z) / np.sqrt(2))
         with np.errstate(over="ignore", invalid="ignore"):
             rise = np.exp(-0.5 * z**2) * scaled
-            tail = 2.0 * sp.ndtr(z - rate) * np.exp(0.5 * rate**2 - rate * z)
+            tail = 2.0 * scipy.special.ndtr(z - rate) * np.exp(0.5 * rate**2 - rate * z)
         weight = np.cosh(t) * np.where(z < rate, rise, tail)
         mills = np.sqrt(2 / np.pi) / scaled
         slope = mills - rate
@@ -185,8 +185,8 @@ def _rice_table() -> _Table:
         # A normal density about b on the scale 1, a power of y near zero.
         t = np.linspace(max(b - _REACH, -18.0), b + _REACH, _FINE)
         y = np.logaddexp(0.0, t)
-        weight = sp.expit(t) * y * np.exp(-0.5 * (y - b) ** 2) * sp.i0e(y * b)
-        ratio = sp.i1e(y * b) / sp.i0e(y * b)
+        weight = scipy.special.expit(t) * y * np.exp(-0.5 * (y - b) ** 2) * scipy.special.i0e(y * b)
+        ratio = scipy.special.i1e(y * b) / scipy.special.i0e(y * b)
         of_b, of_log_y = y * ratio - b, 2.0 - y**2 + y * b * ratio
         return weight, [-of_log_y - b * of_b, of_b, of_log_y / np.sqrt(1.0 + b**2)]
 
@@ -197,7 +197,9 @@ def _rice_table() -> _Table:
 def skew_student_t(factor: Factor) -> list[Information]:
     """SkewStudentT(a, b, μ, σ): quadrature over z = (v − μ)/σ, on (v − μ, log σ, log a, log b).
 
-    2 arsinh(z/√(a + b)) is the logit of a Beta(a, b) variable: nodes in it.
+    2 arsinh(z/√(a + b)) is the logit of a Beta(a, b) variable: nodes in it. Free, the location's
+    score is multiplied by the root of (a + b + 3)/(a + b + z²), which makes of a StudentT's
+    information the local one of `continuous.student_t`.
     """
     a, b, mu, sigma = factor.parameters
     shapes = pt.broadcast_arrays(log(a), log(b))
@@ -219,6 +221,9 @@ def skew_student_t(factor: Factor) -> list[Information]:
         return -exponents - _betaln(a, b) - 0.5 * pt.log(a + b)
 
     weights, scores = _location_scale_scores(log_density, nodes, shapes)
+    if not factor.observed:
+        square = ((factor.value - mu) / sigma) ** 2
+        scores[0] = scores[0] * pt.shape_padright(pt.sqrt((a + b + 3.0) / (a + b + square)))
     return [_location_scale(factor, mu, (log(sigma), *shapes), scores, weights)]
 
 
@@ -246,8 +251,8 @@ def kumaraswamy(factor: Factor) -> list[Information]:
     _, scores = _scores(log_density, z, shapes)
     weights = weights / weights.sum()
     if factor.observed:
-        return [Information(shapes, _outer(scores[1:], weights))]
-    return [Information((log_odds(factor.value), *shapes), _outer(scores, weights))]
+        return [Information(shapes, outer(scores[1:], weights))]
+    return [Information((log_odds(factor.value), *shapes), outer(scores, weights))]
 
 
 def _log_complement(log_x: TensorVariable) -> TensorVariable:
@@ -286,7 +291,7 @@ def beta_binomial(factor: Factor) -> list[Information]:
         return _betaln(alpha + z, beta + n - z) - _betaln(alpha, beta)
 
     _, scores = _scores(log_density, successes, shapes)
-    return [Information(shapes, _outer(scores[1:], weights))]
+    return [Information(shapes, outer(scores[1:], weights))]
 
 
 @register_information(DiscreteWeibullRV, path=QUADRATURE)
@@ -326,7 +331,7 @@ def discrete_weibull(factor: Factor) -> list[Information]:
     ]
     joined = [pt.concatenate(pair, axis=-1) for pair in zip(scores, tail_scores, strict=True)]
     weights = pt.concatenate([probability, probability[..., -1:] * share], axis=-1)
-    return [Information(shapes, _outer(joined, weights))]
+    return [Information(shapes, outer(joined, weights))]
 
 
 def beta_binomial_weights(
@@ -424,7 +429,7 @@ def _location_scale(
     rates = [pt.exp(-others[0]), *[1.0] * len(others)]
     weight = [
         [left * right * entry for right, entry in zip(rates, row, strict=True)]
-        for left, row in zip(rates, _outer(scores, weights), strict=True)
+        for left, row in zip(rates, outer(scores, weights), strict=True)
     ]
     location = -mu if factor.observed else factor.value - mu
     return Information((location, *others), weight)
@@ -458,7 +463,7 @@ def _weights(log_mass: TensorVariable) -> TensorVariable:
     return mass / mass.sum(axis=-1, keepdims=True)
 
 
-def _outer(
+def outer(
     scores: Sequence[TensorVariable], weights: TensorVariable | np.ndarray
 ) -> list[list[TensorVariable]]:
     """Σ_k w_k s_k s_kᵀ."""

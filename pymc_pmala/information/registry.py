@@ -12,7 +12,13 @@ from dataclasses import dataclass
 from functools import singledispatch
 from typing import Any, NamedTuple, TypeAlias
 
+import numpy as np
 import pytensor.tensor as pt
+from pymc.distributions.custom import CustomDistRV, CustomSymbolicDistRV
+from pymc.distributions.distribution import Distribution
+from pymc.distributions.shape_utils import _change_dist_size
+from pymc.logprob.abstract import _logprob
+from pytensor.graph.basic import Constant
 from pytensor.graph.op import Op
 from pytensor.tensor.variable import TensorVariable
 
@@ -20,12 +26,30 @@ __all__ = [
     "Factor",
     "Information",
     "NoInformation",
+    "OwnTransform",
     "QuadraticForm",
     "factor_information",
+    "fallback_information",
     "information_path",
     "information_rule",
     "register_information",
+    "transform_information",
 ]
+
+
+class OwnTransform(NamedTuple):
+    """A transform of the user's choice, from what is sampled to the default coordinates.
+
+    Attributes
+    ----------
+    sampled : TensorVariable
+        The value variable u.
+    log_jacobian : TensorVariable
+        The logarithm of the Jacobian determinant of ``Factor.unconstrained`` by u.
+    """
+
+    sampled: TensorVariable
+    log_jacobian: TensorVariable
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +66,7 @@ class Factor:
         The variable's value on its natural (constrained) scale: the data, or a function
         of the unconstrained value.
     unconstrained : TensorVariable
-        The value as it is sampled, after PyMC's transform; the data if observed.
+        The value after its distribution's *default* transform; the data if observed.
     parameters : tuple of TensorVariable
         The distribution's parameters as functions of the sampled values.
     logp : TensorVariable
@@ -51,6 +75,9 @@ class Factor:
         Whether the value is data.
     scale : TensorVariable
         What the log-density is multiplied by (``total_size``).
+    transform : OwnTransform, optional
+        How ``unconstrained`` depends on what is sampled, if the user chose another transform
+        than the default.
     """
 
     name: str
@@ -61,6 +88,7 @@ class Factor:
     logp: TensorVariable
     observed: bool
     scale: TensorVariable
+    transform: OwnTransform | None = None
 
 
 Tangents: TypeAlias = Sequence[TensorVariable]
@@ -187,13 +215,19 @@ def _entry(op: Op) -> _Entry | None:
     return None
 
 
-def register_information(*op_types: type[Op], path: str = "closed form") -> Callable[[Rule], Rule]:
+# Rules of CustomDists, whose types PyMC makes anew whenever a model is built.
+_custom_entries: dict[tuple | None, _Entry] = {}
+
+
+def register_information(*op_types: type, path: str = "closed form") -> Callable[[Rule], Rule]:
     """Register the information of a distribution, by the type of its random variable's Op.
 
     Parameters
     ----------
     *op_types : type
-        The type of ``rv.owner.op`` of the distribution's random variables.
+        Distributions such as ``pm.Laplace``, or the types of ``rv.owner.op``. A ``CustomDist``,
+        whose type PyMC makes anew with every model, is known again by its name and the code of
+        its functions.
     path : str
         What kind of information the rule gives, for `explain_metric`.
 
@@ -202,18 +236,61 @@ def register_information(*op_types: type[Op], path: str = "closed form") -> Call
     Callable
         A decorator for a function ``rule(factor) -> sequence of Information``.
     """
+    found = [_op_type(given) for given in op_types]
+    if not found:
+        raise TypeError("For which distribution? Give pm.Laplace, say, or type(rv.owner.op).")
 
     def decorator(rule: Rule) -> Rule:
-        for op_type in op_types:
-            _entry.register(op_type)(lambda op: _Entry(rule, path))
+        entry = _Entry(rule, path)
+        for op_type in found:
+            _entry.register(op_type)(lambda op: entry)
+            key = _custom_key(op_type)
+            if key is not None:
+                _custom_entries[key] = entry
         return rule
 
     return decorator
 
 
+def _op_type(given: Any) -> type[Op]:
+    """The type of Op that a user means; an error for what is no random variable's."""
+    # First: an Op with a distribution registered for it counts as one's subclass.
+    if isinstance(given, type) and issubclass(given, Op):
+        return given
+    if not (isinstance(given, type) and issubclass(given, Distribution)):
+        raise TypeError(
+            f"{given!r} is not the type of a random variable's Op, and no factor would ever "
+            "match it. Give a distribution such as pm.Laplace, or `type(rv.owner.op)`."
+        )
+    if getattr(given, "rv_type", None) is None:
+        raise TypeError(
+            f"pm.{given.__name__} has no type of random variable of its own. Make one, "
+            f"`rv = pm.{given.__name__}(...)`, and register `type(rv.owner.op)`."
+        )
+    return given.rv_type  # type: ignore[attr-defined]
+
+
+def _custom_key(op_type: type[Op]) -> tuple | None:
+    """What a CustomDist has in common with itself in a model built again; None for others."""
+    bases = (CustomDistRV, CustomSymbolicDistRV)
+    if op_type in bases or not issubclass(op_type, bases):
+        return None
+    codes = []
+    for dispatcher in (_logprob, _change_dist_size):
+        function = dispatcher.dispatch(op_type)
+        cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+        given = {name: cell.cell_contents for name, cell in cells}
+        codes += [getattr(given[n], "__code__", given[n]) for n in ("logp", "dist") if n in given]
+    return op_type.__name__, *codes
+
+
+def _find_entry(op: Op) -> _Entry | None:
+    return _custom_entries.get(_custom_key(type(op))) or _entry(op)
+
+
 def information_rule(op: Op) -> Rule | None:
     """The rule that is registered for a distribution."""
-    entry = _entry(op)
+    entry = _find_entry(op)
     return None if entry is None else entry.rule
 
 
@@ -227,10 +304,70 @@ def factor_information(factor: Factor) -> list[QuadraticForm]:
             "`pymc_pmala.register_information`, or choose another metric, "
             "for instance `metric='identity'`."
         )
-    return [QuadraticForm(information, factor) for information in rule(factor)]
+    found = rule(factor)
+    _check(found, rule, factor)
+    return [QuadraticForm(i, factor) for i in [*found, *transform_information(factor)]]
 
 
-def information_path(op: Op) -> str | None:
-    """What kind of information the rule of a distribution gives; None without a rule."""
-    entry = _entry(op)
-    return None if entry is None else entry.path
+def _check(found: Any, rule: Rule, factor: Factor) -> None:
+    """Refuse what is no information, with the names of the rule and of the variable."""
+    said = f"The rule {getattr(rule, '__name__', rule)!r} for the information of {factor.name!r}"
+    is_list = isinstance(found, Sequence) and all(isinstance(f, Information) for f in found)
+    if not is_list:
+        raise TypeError(f"{said} must return a list of `Information`, but returned {found!r}.")
+    for information in found:
+        if callable(information.weight):
+            continue
+        for i, row in enumerate(information.weight):
+            weight = pt.as_tensor_variable(row[i])
+            if isinstance(weight, Constant) and np.any(weight.data < 0):
+                raise ValueError(
+                    f"{said} has a negative weight, {np.min(weight.data):.3g}. Information is the "
+                    "variance of the score: a weight is at least zero."
+                )
+
+
+def transform_information(factor: Factor) -> list[Information]:
+    r"""What a transform of the user's own adds to the information of a free variable.
+
+    With w(u) the default coordinates and :math:`a = \partial_u \log |w'|`, the score of u is
+    :math:`s_u = w' s_w + a`, and by Stein's identity :math:`E[s_u a] = -E[a']`
+
+    .. math:: E[s_u^2] = E[-\partial_w^2 \log f \, w'^2 + a^2] .
+
+    The first term is the distribution's own information, pulled back; it vanishes in a tail that
+    the transform stretches, in which the log-density falls with slope a. To :math:`a^2` is added
+    :math:`\frac12 |a'|`, so that a flat density keeps some information where a changes its
+    sign, in the middle of an interval.
+    """
+    if factor.transform is None:
+        return []
+    u, log_jacobian = factor.transform
+    slope = pt.grad(log_jacobian, u, disconnected_inputs="ignore")
+    bend = pt.grad(slope.sum(), u, disconnected_inputs="ignore")
+    weight = slope**2 + 0.5 * pt.abs(bend)
+    return [Information(u, lambda tangents: [weight * tangents[0]])]
+
+
+def fallback_information(factor: Factor) -> list[QuadraticForm]:
+    r"""What a free variable without a rule has beside the SoftAbs of its Hessian.
+
+    In a tail that falls exponentially the Hessian vanishes. There the square of the slope s of
+    each element's log-density says how far a step may go. It is bounded,
+    :math:`s^2 / (1 + s^2)`, since the slope is no guide far from the mode of a normal density.
+    """
+    if factor.observed or factor.logp.ndim != factor.value.ndim:
+        return []
+    sampled = factor.unconstrained if factor.transform is None else factor.transform.sampled
+    slope = pt.grad(factor.logp.sum(), sampled, disconnected_inputs="ignore")
+    weight = 1.0 / (1.0 + slope**2)
+    score = Information(factor.logp, lambda tangents: [weight * tangents[0]])
+    return [QuadraticForm(i, factor) for i in [score, *transform_information(factor)]]
+
+
+def information_path(factor: Factor) -> str | None:
+    """What kind of information the rule of a factor's distribution gives; None without a rule."""
+    entry = _find_entry(factor.op)
+    if entry is None:
+        return None
+    return entry.path if factor.transform is None else f"{entry.path} and the transform's slope"

@@ -17,6 +17,7 @@ from pytensor.tensor.random.basic import BinomialRV, NegBinomialRV, NormalRV, Po
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_pmala.information.factors import distribution_parameters
+from pymc_pmala.information.limits import censored_information, truncated_information
 from pymc_pmala.information.links import at_least, at_most, log, log_odds
 from pymc_pmala.information.registry import (
     Factor,
@@ -35,17 +36,22 @@ __all__ = [
 ]
 
 
-@register_information(CensoredRV, path="complete-data bound")
+@register_information(CensoredRV, path="closed form, quadrature or complete-data bound")
 def censored(factor: Factor) -> Sequence[Information]:
-    """Censored: the information of the variable before censoring, an upper bound."""
-    base, _, _ = factor.parameters
+    """Censored: as in `limits`; else the information before censoring, an upper bound."""
+    base, lower, upper = factor.parameters
     parameters = tuple(distribution_parameters(base))
+    exact = censored_information(base.owner.op, parameters, lower, upper)
+    if exact is not None:
+        return exact
     return part_information(replace(factor, op=base.owner.op, parameters=parameters))
 
 
-@register_information(TruncatedRV, path="complete-data approximation (without zero: closed form)")
+@register_information(
+    TruncatedRV, path="quadrature or complete-data approximation (without zero: closed form)"
+)
 def truncated(factor: Factor) -> Sequence[Information]:
-    """Truncated: counts without zero as in `NON_ZERO`; else that of the whole distribution.
+    """Truncated: counts without zero as in `NON_ZERO`, data as in `limits`; else of the whole.
 
     The latter is an approximation. Free, with u the unconstrained value and the density f
     cut off on one side, E[s_u²] = 1 − E[(log f)'' (dv/du)²], and with p the fraction of the
@@ -59,21 +65,29 @@ def truncated(factor: Factor) -> Sequence[Information]:
     bounds = _bounds(lower, upper)
     if type(op) in NON_ZERO and bounds == (True, False) and constant_number(lower) == 1:
         return NON_ZERO[type(op)](base).informations
+    if factor.observed:
+        exact = truncated_information(op, base.parameters, lower, upper)
+        if exact is not None:
+            return exact
     return [*part_information(base), *_boundary_information(factor, bounds)]
 
 
 @register_information(
-    TruncatedNormalRV, path="closed form (two bounds: complete-data approximation)"
+    TruncatedNormalRV, path="closed form (two bounds: quadrature, or complete-data approximation)"
 )
 def truncated_normal(factor: Factor) -> Sequence[Information]:
     """TruncatedNormal(μ, σ, lower, upper), with λ = φ(a)/(1 − Φ(a)), a = (lower − μ)/σ.
 
     Cut off below, on (u − log σ, a) with u = log(v − lower):
     [[2 + a(a − λ), λ − a], [·, 1 − λ(λ − a)]]. Cut off above, the same of −v.
-    On both sides the approximation of `truncated`.
+    On both sides as `truncated`.
     """
     mu, sigma, lower, upper = factor.parameters
     bounds = _bounds(lower, upper)
+    if all(bounds) and factor.observed:
+        exact = truncated_information(NormalRV(), (mu, sigma), lower, upper)
+        if exact is not None:
+            return exact
     if all(bounds) or not any(bounds) or _is_untransformed(factor):
         base = replace(factor, op=NormalRV(), parameters=(mu, sigma))
         return [*part_information(base), *_boundary_information(factor, bounds)]

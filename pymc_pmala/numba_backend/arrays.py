@@ -12,7 +12,7 @@ from pytensor.tensor.blockwise import Blockwise, BlockwiseWithCoreShape
 from pytensor.tensor.shape import Shape_i
 from pytensor.tensor.subtensor import AdvancedIncSubtensor, IncSubtensor
 
-from pymc_pmala.compat import Cholesky, join_axis
+from pymc_pmala.compat import Cholesky
 from pymc_pmala.numba_backend.dispatch import Destroyed, write_node
 from pymc_pmala.numba_backend.elementwise import broadcast, place
 from pymc_pmala.numba_backend.source import Source, is_scalar
@@ -86,8 +86,7 @@ def _wanted_lengths(output: Variable, shape: Sequence[Variable], source: Source)
 @write_node.register(Join)
 def _join(op: Any, node: Apply, source: Source, destroyed: Destroyed) -> bool:
     [output] = node.outputs
-    axis, parts = join_axis(op, node.inputs)
-    return _write_join(parts, axis % output.type.ndim, output, source)
+    return _write_join(node.inputs, op.axis % output.type.ndim, output, source)
 
 
 @write_node.register(BlockwiseWithCoreShape)
@@ -96,8 +95,8 @@ def _batched_join(op: Any, node: Apply, source: Source, destroyed: Destroyed) ->
     [inner] = [n for n in op.fgraph.apply_nodes if isinstance(n.op, Blockwise)] or [None]
     if inner is None or not isinstance(inner.op.core_op, Join):
         return False
-    axis, parts = join_axis(inner.op.core_op, node.inputs[: len(inner.inputs)])
-    batches = inner.op.batch_ndim(inner)
+    axis, batches = inner.op.core_op.axis, inner.op.batch_ndim(inner)
+    parts = node.inputs[: len(inner.inputs)]
     return _write_join(parts, batches + axis % (output.type.ndim - batches), output, source)
 
 
@@ -143,7 +142,7 @@ def _write_slices(op: IncSubtensor, node: Apply, source: Source, destroyed: Dest
 def _target(op: Any, node: Apply, source: Source) -> str:
     """Name of the array that a node writes into: its own input, or a copy of it."""
     original = node.inputs[0]
-    return source.array(original) if op.destroy_map else source.copy(original)
+    return source.own_array(original) if op.destroy_map else source.copy(original)
 
 
 @write_node.register(AdvancedIncSubtensor)
@@ -171,14 +170,15 @@ def _cholesky(op: Any, node: Apply, source: Source, destroyed: Destroyed) -> boo
         return False
     if matrix.type.dtype != "float64":
         return False
-    factor = source.constant(_factorise, f"{__name__} cholesky 1")
+    factor = source.constant(_factorise, f"{__name__} cholesky")
     name = source.fresh("r")
     source.put(f"{name} = {factor}({source.array(matrix)})")
     source.bind(output, name)
     return True
 
 
-@numba_njit
+# Without fast maths, whatever pytensor's flag is while this is imported: see `OneFunctionLinker`.
+@numba_njit(fastmath=False)
 def _factorise(matrix):
     """Cholesky factor; not a number if there is none."""
     n = len(matrix)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pytensor.graph.basic import Apply, Variable
-from pytensor.scalar.basic import Composite, ScalarInnerGraphOp, get_scalar_type
+from pytensor.scalar.basic import Add, Composite, ScalarInnerGraphOp, get_scalar_type
 from pytensor.tensor.elemwise import CAReduce
 
 from pymc_pmala.numba_backend.scalars import expression
@@ -137,7 +137,7 @@ def write_elementwise(
             overwritten = op.inplace_pattern.get(position)
             if overwritten is not None and output not in source.values:
                 name = source.value(node.inputs[overwritten]).name
-                if name is not None:
+                if name is not None and name not in source.environment:
                     source.bind(output, name)
             at = place(output, lengths, source)
             nest.innermost.append(f"{at(nest.indices)} = {result}")
@@ -201,19 +201,13 @@ def place(output: Variable, lengths: Sequence[int | str], source: Source) -> Cal
 
 def common_lengths(node: Apply, source: Source) -> list[int | str]:
     """Lengths of the loops over all inputs; what is not known to fit is compared."""
+    arrays = [v for v in node.inputs if not is_scalar(v)]
     lengths: list[int | str] = []
     for axis, known in enumerate(node.outputs[0].type.shape):
-        unknown = [
-            source.length(v, axis)
-            for v in node.inputs
-            if not is_scalar(v) and v.type.shape[axis] is None
-        ]
-        found = [
-            v.type.shape[axis]
-            for v in node.inputs
-            if not is_scalar(v) and v.type.shape[axis] not in (None, 1)
-        ]
-        length = known if known is not None else (found or unknown)[0]
+        unknown = [source.length(v, axis) for v in arrays if v.type.shape[axis] is None]
+        # An input may be known better than the output, which was made before it was replaced.
+        found = [n for v in arrays if (n := v.type.shape[axis]) not in (None, 1)]
+        length = known if known is not None else [*found, *unknown, 1][0]
         for other in unknown:
             if other != length:
                 source.put(f"if {other} != {length}:")
@@ -229,7 +223,7 @@ def is_sum(node: Apply) -> bool:
     """Whether a node adds up numbers."""
     return (
         isinstance(node.op, CAReduce)
-        and type(node.op.scalar_op).__name__ == "Add"
+        and isinstance(node.op.scalar_op, Add)
         and node.outputs[0].type.dtype in ("float64", "float32", "int64")
         and not (node.op.axis is not None and len(node.op.axis) == 0)
     )

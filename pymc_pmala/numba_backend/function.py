@@ -13,6 +13,7 @@ from hashlib import sha256
 from typing import Any
 
 import numpy as np
+from pytensor import config
 from pytensor.compile.builders import OpFromGraph
 from pytensor.graph.basic import Apply, Variable
 from pytensor.link.numba.cache import compile_numba_function_src
@@ -21,6 +22,7 @@ from pytensor.scalar.basic import ScalarOp
 from pytensor.scan.op import Scan
 from pytensor.tensor.elemwise import Elemwise
 
+from pymc_pmala.cache_version import cache_version
 from pymc_pmala.numba_backend import arrays, views  # noqa: F401 (they register their rules)
 from pymc_pmala.numba_backend.dispatch import write_node
 from pymc_pmala.numba_backend.elementwise import (
@@ -36,8 +38,6 @@ __all__ = ["graph_function"]
 
 # pytensor's name for such functions: it keeps numba from warning that one cannot be cached.
 _NAME = "numba_funcified_fgraph"
-# To be raised when the same graph is written in another way.
-_VERSION = 1
 
 
 def graph_function(fgraph: Any) -> tuple[Callable, str | None]:
@@ -57,8 +57,9 @@ def graph_function(fgraph: Any) -> tuple[Callable, str | None]:
     source.put(f"return ({''.join(f'{name}, ' for name in results)})")
     text = "\n".join([f"def {_NAME}({', '.join(names)}):", *source.lines])
     key = None
-    if source.keys is not None:
-        key = sha256("\n".join([str(_VERSION), text, *source.keys]).encode()).hexdigest()
+    if config.numba__cache and source.keys is not None:
+        parts = [str(cache_version()), text, *source.keys]
+        key = sha256("\n".join(parts).encode()).hexdigest()
     function = compile_numba_function_src(
         text,
         _NAME,

@@ -116,7 +116,7 @@ def _series(node: Apply, source: Source) -> list[_Series]:
     states = [*op.outer_mitsot(node.inputs), *op.outer_sitsot(node.inputs)]
     taps = (*op.info.mit_sot_in_slices, *op.info.sit_sot_in_slices)
     names = [
-        source.array(state) if position in op.destroy_map else source.copy(state)
+        source.own_array(state) if position in op.destroy_map else source.copy(state)
         for position, state in enumerate(states)
     ]
     lengths = [tuple(state.type.shape) for state in states]

@@ -142,6 +142,12 @@ class Source:
                 value.at = lambda i: f"{name}[{', '.join(i)}]"
         return value.name
 
+    def own_array(self, variable: Variable) -> str:
+        """The name of an array with a variable's elements that may be overwritten."""
+        name = self.array(variable)
+        # What comes from outside the function is read-only.
+        return self.copy(variable) if name in self.environment else name
+
     def argument(self, variable: Variable) -> str:
         """What a function that knows tensors is called with."""
         if isinstance(variable.type, ScalarType):

@@ -216,9 +216,6 @@ class Picked(NamedTuple):
 
 def find_picked(op: Any, indices: Sequence[Variable], original: Variable) -> Picked | None:
     """What indices pick, if they are constant and sound, beside slices that take all."""
-    if not hasattr(op, "idx_list"):
-        # pytensor 2 keeps them elsewhere.
-        return None
     parts = indices_from_subtensor(indices, op.idx_list)
     axes = [axis for axis, part in enumerate(parts) if not isinstance(part, slice)]
     if any(isinstance(part, slice) and part != slice(None) for part in parts):

@@ -1,0 +1,88 @@
+"""From far starts chains go to the posterior before anything is learned."""
+
+import arviz as az
+import numpy as np
+import pymc as pm
+import pytest
+
+from pymc_pmala import MALA, PMALA
+from pymc_pmala.compilation import INTERPRETED
+
+SLOPES = [0.5, -0.3, 0.2]
+
+
+def regressors(rows):
+    return np.random.default_rng(0).normal(size=(rows, 3))
+
+
+def negative_binomial():
+    x = regressors(4000)
+    mean = np.exp(1.5 + x @ SLOPES)
+    y = np.random.default_rng(1).negative_binomial(2, 2 / (2 + mean))
+    a, b = pm.Normal("a", 0, 5), pm.Normal("b", 0, 2, shape=3)
+    pm.NegativeBinomial("y", pm.math.exp(a + x @ b), pm.Exponential("alpha", 1), observed=y)
+
+
+def gamma():
+    x = regressors(3000)
+    y = np.random.default_rng(1).gamma(3.0, np.exp(4.0 + x @ SLOPES) / 3.0)
+    a, b = pm.Normal("a", 0, 5), pm.Normal("b", 0, 2, shape=3)
+    alpha = pm.Exponential("alpha", 1)
+    pm.Gamma("y", alpha=alpha, beta=alpha / pm.math.exp(a + x @ b), observed=y)
+
+
+def student_t():
+    x = regressors(2000)
+    y = 250.0 + x @ SLOPES + 3.0 * np.random.default_rng(1).standard_t(4, size=2000)
+    a, b = pm.Normal("a", 0, 100), pm.Normal("b", 0, 10, shape=3)
+    sigma, nu = pm.HalfNormal("sigma", 10), pm.Gamma("nu", 2, 0.1)
+    pm.StudentT("y", nu=nu, mu=a + x @ b, sigma=sigma, observed=y)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("build", [negative_binomial, gamma, student_t])
+@pytest.mark.parametrize("sampler", [PMALA, MALA])
+def test_a_regression_needs_few_transitions_a_draw_from_the_default_start(build, sampler):
+    with pm.Model():
+        build()
+        idata = pm.sample(
+            500, tune=300, chains=2, cores=1, step=sampler(), random_seed=1, progressbar=False,
+            compute_convergence_checks=False,
+        )  # fmt: skip
+    summary = az.summary(idata, round_to="none")
+    assert idata.sample_stats["n_transitions"].max() <= 4
+    assert summary["ess_bulk"].astype(float).min() > 250
+    assert summary["r_hat"].astype(float).max() < 1.02
+
+
+def hierarchy():
+    mu, tau = pm.Normal("mu", 0, 5), pm.HalfCauchy("tau", 5)
+    theta = pm.Normal("theta", mu, tau, shape=8)
+    effects = [28.0, 8.0, -3.0, 7.0, -1.0, 1.0, 18.0, 12.0]
+    errors = [15.0, 10.0, 16.0, 11.0, 9.0, 11.0, 10.0, 18.0]
+    pm.Normal("y", theta, errors, observed=effects)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_hierarchy_does_not_run_into_its_neck(seed):
+    with pm.Model() as model:
+        hierarchy()
+        step = PMALA(rng=seed, compile_kwargs={"mode": INTERPRETED})
+    point = model.initial_point()
+    point["theta"] = 500.0 * np.ones(8)
+    point, _ = step.step(point)
+    assert np.abs(point["theta"]).max() < 100.0
+    assert -3.0 < point["tau_log__"] < 6.0
+
+
+@pytest.mark.parametrize("sampler", [PMALA, MALA])
+def test_the_first_tuning_step_brings_a_regression_home(sampler):
+    x = regressors(500)
+    y = np.random.default_rng(1).poisson(np.exp(3.0 + x @ SLOPES))
+    with pm.Model() as model:
+        b = pm.Normal("b", 0, 10, shape=4)
+        pm.Poisson("y", pm.math.exp(b[0] + x @ b[1:]), observed=y)
+        step = sampler(rng=1, compile_kwargs={"mode": INTERPRETED})
+    logp = model.compile_logp()
+    point, _ = step.step(model.initial_point())
+    assert logp(point) > logp({"b": np.r_[3.0, SLOPES]}) - 20.0
