@@ -16,8 +16,8 @@ from benchmarks.reference import exact, long_run, why_void
 from benchmarks.rows import ROWS
 from benchmarks.samplers import SAMPLERS
 from benchmarks.transition import gradient_call, interleaved
-from pymc_pmala.quality import comparable, effective_sizes, moments
-from pymc_pmala.timing import start_compilers
+from pymc_pmala.tools.quality import comparable, effective_sizes, moments
+from pymc_pmala.tools.timing import start_compilers
 
 __all__ = ["Task", "measure", "reference"]
 

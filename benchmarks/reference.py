@@ -3,7 +3,7 @@
 import numpy as np
 import pymc as pm
 
-from pymc_pmala.quality import (
+from pymc_pmala.tools.quality import (
     LARGEST_RHAT,
     LEAST_MOVES,
     TOLERANCE,

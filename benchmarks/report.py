@@ -12,7 +12,7 @@ from rich.table import Table
 
 from benchmarks.rows import ROWS
 from benchmarks.samplers import SAMPLERS
-from pymc_pmala.quality import ENOUGH
+from pymc_pmala.tools.quality import ENOUGH
 
 __all__ = ["Cell", "cells", "draw_ratios", "ratio_tables", "remarks", "write_page"]
 

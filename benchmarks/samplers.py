@@ -16,8 +16,8 @@ import pymc as pm
 
 from benchmarks.rows import Row
 from pymc_pmala import MALA, MMALA, PMALA, SimplifiedMMALA
-from pymc_pmala.quality import free_draws
-from pymc_pmala.timing import QUIET, PhaseClock, TimedRun, timed_nutpie, timed_sample
+from pymc_pmala.tools.quality import free_draws
+from pymc_pmala.tools.timing import QUIET, PhaseClock, TimedRun, timed_nutpie, timed_sample
 
 __all__ = ["SAMPLERS", "Sampler", "TimedDraws", "processor_seconds"]
 

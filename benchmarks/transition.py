@@ -17,8 +17,8 @@ from benchmarks.models import (
     logistic_regression,
 )
 from pymc_pmala import MALA, MMALA, PMALA, SimplifiedMMALA
-from pymc_pmala.differentiation import gradient
-from pymc_pmala.factorization import Arrow
+from pymc_pmala.calculus.differentiation import gradient
+from pymc_pmala.factorization.factorization import Arrow
 from pymc_pmala.information import ravel_model
 
 __all__ = ["dimension_table", "transition_table"]

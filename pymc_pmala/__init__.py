@@ -1,12 +1,12 @@
 """Langevin samplers for PyMC that know the local geometry of the posterior."""
 
 from pymc_pmala import distributed
-from pymc_pmala.compare import Comparison, SamplerFigures, compare
-from pymc_pmala.explain import MetricExplanation, explain_metric
-from pymc_pmala.geometry import LocalGeometry, local_geometry
 from pymc_pmala.information import Information, register_information
-from pymc_pmala.plots import plot_metric, plot_tuning
-from pymc_pmala.step_methods import MALA, MMALA, PMALA, SimplifiedMMALA
+from pymc_pmala.step.step_methods import MALA, MMALA, PMALA, SimplifiedMMALA
+from pymc_pmala.tools.compare import Comparison, SamplerFigures, compare
+from pymc_pmala.tools.explain import MetricExplanation, explain_metric
+from pymc_pmala.tools.local_geometry import LocalGeometry, local_geometry
+from pymc_pmala.tools.plots import plot_metric, plot_tuning
 from pymc_pmala.version import __version__
 
 __all__ = [

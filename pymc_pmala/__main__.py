@@ -2,7 +2,7 @@
 
 import sys
 
-from pymc_pmala.demo import main
+from pymc_pmala.tools.demo import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -16,7 +16,7 @@ from pymc.stats.convergence import log_warnings, run_convergence_checks
 from pymc.util import RandomGenerator, get_random_generator
 
 from pymc_pmala.compat import concatenate_chains
-from pymc_pmala.step_methods import PMALA
+from pymc_pmala.step.step_methods import PMALA
 
 __all__ = ["sample"]
 

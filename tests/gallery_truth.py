@@ -21,7 +21,7 @@ from scipy.optimize import minimize
 from scipy.special import gammaln
 from scipy.stats import chi2, norm, qmc
 
-from pymc_pmala.compilation import INTERPRETED
+from pymc_pmala.compile.functions import INTERPRETED
 
 __all__ = ["REFERENCE", "initial_logp", "truth"]
 

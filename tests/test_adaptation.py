@@ -5,9 +5,9 @@ import pymc as pm
 import pytest
 
 from pymc_pmala import MALA, MMALA, PMALA, SimplifiedMMALA
-from pymc_pmala.adaptation import Mixing
-from pymc_pmala.compilation import INTERPRETED
-from pymc_pmala.factorization import Dense
+from pymc_pmala.step.adaptation import Mixing
+from pymc_pmala.compile.functions import INTERPRETED
+from pymc_pmala.factorization.factorization import Dense
 
 MODE = {"compile_kwargs": {"mode": INTERPRETED}}
 QUIET = {"progressbar": False, "compute_convergence_checks": False}
@@ -103,7 +103,7 @@ def test_mala_does_not_strand_in_a_tail_where_the_metric_vanishes(monkeypatch):
     with no_event():
         separate = acceptance_far_out(MALA(thin=1, **MODE))
         # With one matrix for drift and noise the same test must fail.
-        monkeypatch.setattr("pymc_pmala.step_methods.Averaged", Dense)
+        monkeypatch.setattr("pymc_pmala.step.step_methods.Averaged", Dense)
         one = acceptance_far_out(MALA(thin=1, **MODE))
     assert one < 0.6 < separate
 

@@ -6,7 +6,7 @@ import pymc as pm
 import pytest
 
 from pymc_pmala import MALA, PMALA
-from pymc_pmala.compilation import INTERPRETED
+from pymc_pmala.compile.functions import INTERPRETED
 
 SLOPES = [0.5, -0.3, 0.2]
 

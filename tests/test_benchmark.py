@@ -15,7 +15,7 @@ from benchmarks.reference import exact, why_void
 from benchmarks.report import Cell, cells, ratio_tables, remarks, write_page
 from benchmarks.rows import ROWS
 from benchmarks.samplers import SAMPLERS
-from pymc_pmala.quality import effective_sizes, moments
+from pymc_pmala.tools.quality import effective_sizes, moments
 
 TRUTH = exact({"x": (np.zeros(2), np.ones(2))})
 

@@ -12,8 +12,8 @@ import pymc as pm
 import pytest
 
 from pymc_pmala import MALA, PMALA, SamplerFigures, compare
-from pymc_pmala.compare import Comparison, _choose, _figures, _recommend
-from pymc_pmala.timing import PhaseClock, TimedRun, timed_nutpie
+from pymc_pmala.tools.compare import Comparison, _choose, _figures, _recommend
+from pymc_pmala.tools.timing import PhaseClock, TimedRun, timed_nutpie
 
 FAST = {"compile_kwargs": {"mode": "FAST_COMPILE"}}
 QUIET = {"progressbar": False, "random_seed": 1}

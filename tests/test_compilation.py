@@ -18,7 +18,7 @@ from pytensor.link.vm import VMLinker
 
 from pymc_pmala import PMALA, cache_version, local_geometry
 from pymc_pmala.compat import IS_PYTENSOR_3
-from pymc_pmala.compilation import SWITCH, OneFunctionLinker, QuickLinker, compile_graph
+from pymc_pmala.compile.functions import SWITCH, OneFunctionLinker, QuickLinker, compile_graph
 
 by_numba = pytest.mark.skipif(not IS_PYTENSOR_3, reason="graphs of pytensor 2 are not written")
 
@@ -96,7 +96,7 @@ def failing(fgraph):
 @by_numba
 @pytest.mark.parametrize("write", [broken, untypable, failing])
 def test_what_cannot_be_written_is_left_to_pytensor_with_one_warning(write, monkeypatch):
-    monkeypatch.setattr("pymc_pmala.numba_backend.graph_function", write)
+    monkeypatch.setattr("pymc_pmala.compile.numba.graph_function", write)
     x = pt.dvector("x")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -119,7 +119,7 @@ def test_what_pytensor_refuses_as_well_is_an_error_without_a_warning():
 
 @by_numba
 def test_the_writer_can_be_turned_off(monkeypatch):
-    monkeypatch.setattr("pymc_pmala.numba_backend.graph_function", broken)
+    monkeypatch.setattr("pymc_pmala.compile.numba.graph_function", broken)
     monkeypatch.setenv(SWITCH, "0")
     x = pt.dvector("x")
     function = compile_graph([x], [pt.exp(x)], pm.Model(), mode="NUMBA")
@@ -139,7 +139,7 @@ def test_code_of_another_version_of_the_package_is_not_taken_from_the_cache(monk
     from pytensor.link.numba.dispatch.basic import numba_funcify_and_cache_key
 
     from pymc_pmala import banded, products, solves
-    from pymc_pmala.numba_backend import graph_function
+    from pymc_pmala.compile.numba import graph_function
 
     m = pt.dmatrix("m", shape=(3, 3))
     nodes = [
@@ -163,7 +163,7 @@ def test_code_of_another_version_of_the_package_is_not_taken_from_the_cache(monk
 
 @by_numba
 def test_a_cholesky_factor_is_computed_without_fast_maths():
-    from pymc_pmala.numba_backend.arrays import _factorise
+    from pymc_pmala.compile.numba.arrays import _factorise
 
     assert not _factorise.targetoptions["fastmath"]
 

@@ -10,7 +10,7 @@ from pymc.testing import fast_unstable_sampling_mode
 
 from pymc_pmala import MALA, MMALA, PMALA, SimplifiedMMALA
 from pymc_pmala.compat import IS_PYTENSOR_3
-from pymc_pmala.compilation import INTERPRETED
+from pymc_pmala.compile.functions import INTERPRETED
 
 FAST = {
     "data of open length",

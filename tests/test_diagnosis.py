@@ -11,10 +11,10 @@ from pymc.distributions import transforms
 from pymc.stats.convergence import WarningType
 
 from pymc_pmala import MALA, PMALA
-from pymc_pmala.banded import BandedArrow
-from pymc_pmala.compilation import INTERPRETED
-from pymc_pmala.diagnosis import Diagnosis, Tally
-from pymc_pmala.factorization import Arrow, Dense
+from pymc_pmala.factorization.banded import BandedArrow
+from pymc_pmala.compile.functions import INTERPRETED
+from pymc_pmala.step.diagnosis import Diagnosis, Tally
+from pymc_pmala.factorization.factorization import Arrow, Dense
 
 QUICK = {"mode": "FAST_COMPILE"}
 DRAWS = 600

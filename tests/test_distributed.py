@@ -13,7 +13,7 @@ import pytest
 
 import pymc_pmala
 from pymc_pmala import PMALA
-from pymc_pmala.compilation import INTERPRETED
+from pymc_pmala.compile.functions import INTERPRETED
 
 OPTIONS = {"draws": 30, "tune": 20, "chains": 4, "random_seed": 11}
 INITVALS = [{"mu": np.full(2, 0.1 * chain)} for chain in range(4)]

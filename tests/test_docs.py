@@ -20,7 +20,7 @@ PAGES = ["index.md", "quickstart.md", "extending.md", "compound_steps.md", "loop
 def run_page(monkeypatch):
     """Execute a page's Python blocks, one after the other, and return what they define."""
     monkeypatch.setattr(
-        "pymc_pmala.compilation.get_mode", lambda mode: get_mode(mode or "FAST_COMPILE")
+        "pymc_pmala.compile.functions.get_mode", lambda mode: get_mode(mode or "FAST_COMPILE")
     )
     short = {"draws": 8, "tune": 8, "chains": 1, "cores": 1, "random_seed": 1}
     quiet = {"progressbar": False, "compute_convergence_checks": False}

@@ -16,7 +16,7 @@ from pymc_pmala import (
     local_geometry,
     register_information,
 )
-from pymc_pmala.compare import Comparison
+from pymc_pmala.tools.compare import Comparison
 
 
 @pytest.fixture(scope="module")

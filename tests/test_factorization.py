@@ -5,9 +5,9 @@ import pytensor
 import pytensor.tensor as pt
 import pytest
 
-from pymc_pmala.banded import BandedArrow, BandedLoop
-from pymc_pmala.compilation import INTERPRETED
-from pymc_pmala.factorization import Arrow, Averaged, Dense
+from pymc_pmala.factorization.banded import BandedArrow, BandedLoop
+from pymc_pmala.compile.functions import INTERPRETED
+from pymc_pmala.factorization.factorization import Arrow, Averaged, Dense
 
 rng = np.random.default_rng(7)
 

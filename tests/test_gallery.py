@@ -13,7 +13,7 @@ from gallery_truth import REFERENCE, initial_logp
 from pymc.blocking import DictToArrayBijection
 
 from pymc_pmala import PMALA
-from pymc_pmala.compilation import INTERPRETED
+from pymc_pmala.compile.functions import INTERPRETED
 
 CHAINS, TUNE = 2, 200
 # More where chains mix slowly, until there are enough effective draws to have power.

@@ -6,9 +6,9 @@ import pytensor.tensor as pt
 import pytest
 
 from pymc_pmala import local_geometry
-from pymc_pmala.compilation import INTERPRETED
-from pymc_pmala.geometry import geometry_function
-from pymc_pmala.metrics import SOFTABS_FLOOR
+from pymc_pmala.compile.functions import INTERPRETED
+from pymc_pmala.kernel.geometry import geometry_function
+from pymc_pmala.metric.metrics import SOFTABS_FLOOR
 
 rng = np.random.default_rng(20140)
 X = np.column_stack([np.ones(30), rng.normal(size=(30, 2))])

@@ -17,7 +17,7 @@ from scipy import special as sp
 
 from pymc_pmala.information import NoInformation, factor_information, ravel_model
 from pymc_pmala.information.registry import _entry
-from pymc_pmala.metrics import FisherMetric
+from pymc_pmala.metric.metrics import FisherMetric
 
 MODE = Mode(linker="py", optimizer=None)
 

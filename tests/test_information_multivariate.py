@@ -19,7 +19,7 @@ from scipy import stats
 from scipy.special import expit, gammaln, log_softmax, logit, softmax
 
 from pymc_pmala.information import factor_information, ravel_model
-from pymc_pmala.metrics import FisherMetric
+from pymc_pmala.metric.metrics import FisherMetric
 
 PY = Mode(linker="py", optimizer="fast_compile")
 DRAWS = 100_000

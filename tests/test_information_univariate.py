@@ -23,7 +23,7 @@ from pymc_pmala.information.special import (
     trigamma_excess,
     von_mises_concentration,
 )
-from pymc_pmala.metrics import FisherMetric
+from pymc_pmala.metric.metrics import FisherMetric
 
 MODE = Mode(linker="py", optimizer=None)  # small graphs: faster to run than to rewrite
 LINKS = {"real": lambda x: x, "log": pt.exp, "logit": pm.math.sigmoid}

@@ -11,8 +11,8 @@ import pymc as pm
 import pytest
 
 from pymc_pmala import PMALA
-from pymc_pmala.compilation import INTERPRETED
-from pymc_pmala.interruption import is_interrupt
+from pymc_pmala.compile.functions import INTERPRETED
+from pymc_pmala.step.interruption import is_interrupt
 
 # A transition of some 20 ms: nearly all of the time is spent within the compiled function.
 RUN = """

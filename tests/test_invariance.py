@@ -19,9 +19,9 @@ from pytensor.gradient import grad
 from pytensor.graph.replace import graph_replace
 
 from pymc_pmala import MALA, MMALA, PMALA, SimplifiedMMALA
-from pymc_pmala.compilation import INTERPRETED
-from pymc_pmala.geometry import geometry_function
-from pymc_pmala.proposal import INTEGRATORS, transition_graph
+from pymc_pmala.compile.functions import INTERPRETED
+from pymc_pmala.kernel.geometry import geometry_function
+from pymc_pmala.kernel.proposal import INTEGRATORS, transition_graph
 
 MODE = {"compile_kwargs": {"mode": INTERPRETED}}
 
@@ -204,24 +204,24 @@ def solve_with_jitter(self, factor, whitened):
 
 
 FAULTS = {
-    "log-determinant dropped": ("pymc_pmala.langevin.transition_graph", without_log_determinant),
+    "log-determinant dropped": ("pymc_pmala.step.langevin.transition_graph", without_log_determinant),
     "metric of the wrong end": (
-        "pymc_pmala.langevin.transition_graph",
+        "pymc_pmala.step.langevin.transition_graph",
         with_the_metric_of_the_wrong_end,
     ),
     "Γ missing in the reverse density": (
-        "pymc_pmala.langevin.transition_graph",
+        "pymc_pmala.step.langevin.transition_graph",
         without_gamma_in_the_reverse_density,
     ),
     "transposed Cholesky": (
-        "pymc_pmala.factorization.Dense.solve_transposed",
+        "pymc_pmala.factorization.factorization.Dense.solve_transposed",
         solve_without_transposing,
     ),
     "jitter only when drawing": (
-        "pymc_pmala.factorization.Dense.solve_transposed",
+        "pymc_pmala.factorization.factorization.Dense.solve_transposed",
         solve_with_jitter,
     ),
-    "adaptation not frozen": ("pymc_pmala.langevin.Langevin.stop_tuning", lambda self: None),
+    "adaptation not frozen": ("pymc_pmala.step.langevin.Langevin.stop_tuning", lambda self: None),
 }
 
 

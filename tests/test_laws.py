@@ -15,7 +15,7 @@ from scipy import optimize, special, stats
 from transitions import BY_C
 
 from pymc_pmala import PMALA, local_geometry
-from pymc_pmala.compilation import INTERPRETED
+from pymc_pmala.compile.functions import INTERPRETED
 
 LEVELS = np.array([0.01, 0.05, 0.5, 0.95, 0.99])
 # Effective draws of each indicator, without which the comparison has no power.

@@ -7,7 +7,7 @@ import pymc as pm
 import pytest
 
 from pymc_pmala import MALA, MMALA, PMALA, SimplifiedMMALA
-from pymc_pmala.compilation import INTERPRETED
+from pymc_pmala.compile.functions import INTERPRETED
 
 MODE = {"compile_kwargs": {"mode": INTERPRETED}}
 

@@ -8,7 +8,7 @@ import pytest
 from pytensor.compile.mode import Mode
 from scipy import special as sp
 
-from pymc_pmala.differentiation import pushforward
+from pymc_pmala.calculus.differentiation import pushforward
 from pymc_pmala.information import ravel_model
 from pymc_pmala.information.links import log, log_odds, log_odds_weight
 

@@ -43,7 +43,7 @@ def closed_figures():
 @each_notebook
 def test_a_notebook_runs(path, monkeypatch):
     monkeypatch.setattr(
-        "pymc_pmala.compilation.get_mode", lambda mode: get_mode(mode or "FAST_COMPILE")
+        "pymc_pmala.compile.functions.get_mode", lambda mode: get_mode(mode or "FAST_COMPILE")
     )
     short = {"draws": 20, "tune": 20, "chains": 2, "compute_convergence_checks": False}
 

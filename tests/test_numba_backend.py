@@ -14,8 +14,8 @@ from pytensor.tensor.subtensor import IncSubtensor
 
 from pymc_pmala import products, solves
 from pymc_pmala.compat import IS_PYTENSOR_3
-from pymc_pmala.compilation import OneFunctionLinker
-from pymc_pmala.numba_backend import graph_function
+from pymc_pmala.compile.functions import OneFunctionLinker
+from pymc_pmala.compile.numba import graph_function
 
 pytestmark = pytest.mark.skipif(not IS_PYTENSOR_3, reason="graphs of pytensor 2 are not written")
 

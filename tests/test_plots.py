@@ -11,8 +11,8 @@ import pytest
 import xarray as xr
 
 from pymc_pmala import PMALA, local_geometry, plot_metric, plot_tuning
-from pymc_pmala.compilation import INTERPRETED
-from pymc_pmala.plots import BLUE, ORANGE
+from pymc_pmala.compile.functions import INTERPRETED
+from pymc_pmala.tools.plots import BLUE, ORANGE
 
 
 @pytest.fixture(scope="module")

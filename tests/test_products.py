@@ -6,8 +6,8 @@ import pytensor.tensor as pt
 import pytest
 
 from pymc_pmala.compat import IS_PYTENSOR_3
-from pymc_pmala.compilation import compile_graph
-from pymc_pmala.products import Product
+from pymc_pmala.compile.functions import compile_graph
+from pymc_pmala.compile.numba.products import Product
 
 pytestmark = pytest.mark.skipif(not IS_PYTENSOR_3, reason="graphs of pytensor 2 are not written")
 

@@ -10,7 +10,7 @@ from pymc.blocking import DictToArrayBijection
 from pymc.distributions.transforms import ordered
 
 from pymc_pmala import PMALA
-from pymc_pmala.compilation import INTERPRETED
+from pymc_pmala.compile.functions import INTERPRETED
 
 ROWS, GROUPS = 6, 3
 # Scales of drift and of noise.

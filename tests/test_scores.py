@@ -11,7 +11,7 @@ import pytest
 from scipy import linalg
 
 from pymc_pmala import local_geometry
-from pymc_pmala.compilation import INTERPRETED
+from pymc_pmala.compile.functions import INTERPRETED
 
 N_SIMULATED = 40_000
 LIMITS = np.array([0.4, 0.9, 1.7])

@@ -7,8 +7,8 @@ import pytest
 from scipy.linalg import solve_triangular
 
 from pymc_pmala.compat import IS_PYTENSOR_3
-from pymc_pmala.compilation import compile_graph
-from pymc_pmala.solves import Substitution
+from pymc_pmala.compile.functions import compile_graph
+from pymc_pmala.compile.numba.solves import Substitution
 
 pytestmark = pytest.mark.skipif(not IS_PYTENSOR_3, reason="graphs of pytensor 2 are not written")
 

@@ -7,13 +7,13 @@ import pytest
 from pymc.pytensorf import make_shared_replacements
 
 from pymc_pmala import MALA, MMALA, PMALA, SimplifiedMMALA, local_geometry
-from pymc_pmala.banded import BandedArrow
-from pymc_pmala.compilation import INTERPRETED
-from pymc_pmala.factorization import Arrow, Dense
-from pymc_pmala.geometry import symbolic_geometry
+from pymc_pmala.factorization.banded import BandedArrow
+from pymc_pmala.compile.functions import INTERPRETED
+from pymc_pmala.factorization.factorization import Arrow, Dense
+from pymc_pmala.kernel.geometry import symbolic_geometry
 from pymc_pmala.information import ravel_model
-from pymc_pmala.metrics import build_metric
-from pymc_pmala.structure import find_factorization
+from pymc_pmala.metric.metrics import build_metric
+from pymc_pmala.factorization.structure import find_factorization
 
 rng = np.random.default_rng(11)
 GROUPS = np.repeat(np.arange(20), 3)
@@ -231,5 +231,5 @@ def test_no_structure_is_read_off_a_start_that_is_no_point_of_the_model(monkeypa
     def refuse(*arguments):
         raise ValueError("a parameter out of its range")
 
-    monkeypatch.setattr("pymc_pmala.structure._nonzero_by_parameter", refuse)
+    monkeypatch.setattr("pymc_pmala.factorization.structure._nonzero_by_parameter", refuse)
     assert isinstance(factorizations(independent_parameters())[2], Dense)

@@ -6,7 +6,7 @@ import pytensor.tensor as pt
 import pytest
 from pytensor.tensor.elemwise import Elemwise
 
-from pymc_pmala.compilation import INTERPRETED, compile_graph
+from pymc_pmala.compile.functions import INTERPRETED, compile_graph
 
 X, Y = pt.dmatrix("x"), pt.dmatrix("y")
 A, B = pt.dvector("a"), pt.dvector("b")

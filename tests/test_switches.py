@@ -7,7 +7,7 @@ import pytest
 from pytensor.scalar.math import Softplus
 from pytensor.tensor.elemwise import Elemwise
 
-from pymc_pmala.compilation import INTERPRETED, compile_graph
+from pymc_pmala.compile.functions import INTERPRETED, compile_graph
 
 CONDITION, X, Y = pt.bvector("condition"), pt.dvector("x"), pt.dvector("y")
 

@@ -9,7 +9,7 @@ from pytensor.compile.mode import get_default_mode
 from pytensor.link.numba.linker import NumbaLinker
 
 from pymc_pmala import PMALA
-from pymc_pmala.compilation import INTERPRETED
+from pymc_pmala.compile.functions import INTERPRETED
 
 __all__ = ["BY_C", "assert_a_chain_moves", "assert_transitions_agree", "memory_bound"]
 

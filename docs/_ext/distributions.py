@@ -17,7 +17,7 @@ from pymc.pytensorf import make_shared_replacements
 from pytensor.gradient import NullTypeGradError
 from pytensor.graph.utils import MethodNotDefined
 
-from pymc_pmala.differentiation import gradient
+from pymc_pmala.calculus.differentiation import gradient
 from pymc_pmala.information import (
     Factor,
     NoInformation,
@@ -25,9 +25,9 @@ from pymc_pmala.information import (
     information_path,
     ravel_model,
 )
-from pymc_pmala.information.mixtures import _zero_inflated
+from pymc_pmala.information.rules.mixtures import _zero_inflated
 from pymc_pmala.information.registry import information_rule
-from pymc_pmala.metrics import SOFTABS_FLOOR, SoftAbsMetric
+from pymc_pmala.metric.metrics import SOFTABS_FLOOR, SoftAbsMetric
 
 SOFTABS = "SoftAbs of the Hessian"
 NOTHING = "nothing to inform"

@@ -11,7 +11,7 @@ import numpy as np
 import pymc as pm
 
 from examples.paper.effective_size import effective_size
-from pymc_pmala.timing import sampling_share
+from pymc_pmala.tools.timing import sampling_share
 
 __all__ = ["NUTPIE", "NUTS", "Case", "Results", "Settings", "run"]
 

@@ -18,7 +18,7 @@ from examples.paper.chains import NUTPIE, NUTS, Case, Results, Settings
 from examples.paper.published import FITZHUGH_NAGUMO_GC, FITZHUGH_NAGUMO_X
 from examples.paper.tables import Table, interval, published
 from pymc_pmala import MALA, MMALA, PMALA, SimplifiedMMALA
-from pymc_pmala.differentiation import batch, pushforward
+from pymc_pmala.calculus.differentiation import batch, pushforward
 
 __all__ = ["cases", "natural_scale", "tables"]
 

@@ -13,8 +13,8 @@ from benchmarks.models import logistic_regression
 from examples.paper import example
 from examples.paper.chains import Results, Settings
 from pymc_pmala import MALA
-from pymc_pmala.compilation import INTERPRETED
-from pymc_pmala.geometry import geometry_function
+from pymc_pmala.compile.functions import INTERPRETED
+from pymc_pmala.kernel.geometry import geometry_function
 
 __all__ = ["DRAWN", "nothing"]
 

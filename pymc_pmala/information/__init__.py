@@ -1,18 +1,7 @@
 """The expected Fisher information of a model's factors, by distribution."""
 
-from pymc_pmala.information import (  # rules
-    continuous,
-    covariance,
-    discrete,
-    gaussian,
-    mixtures,
-    quadrature,
-    simplex,
-    timeseries,
-)
-from pymc_pmala.information.factors import RaveledModel, elements_used, ravel_model
+from pymc_pmala.information import quadrature, rules  # their rules are registered
 from pymc_pmala.information.registry import (
-    Factor,
     Information,
     NoInformation,
     QuadraticForm,
@@ -23,23 +12,13 @@ from pymc_pmala.information.registry import (
 )
 
 __all__ = [
-    "Factor",
     "Information",
     "NoInformation",
     "QuadraticForm",
-    "RaveledModel",
-    "continuous",
-    "covariance",
-    "discrete",
-    "elements_used",
     "factor_information",
     "fallback_information",
-    "gaussian",
     "information_path",
-    "mixtures",
     "quadrature",
-    "ravel_model",
     "register_information",
-    "simplex",
-    "timeseries",
+    "rules",
 ]

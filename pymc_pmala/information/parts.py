@@ -8,8 +8,8 @@ import pytensor.tensor as pt
 from pymc.distributions.transforms import _default_transform
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_pmala.information.factors import distribution_parameters
-from pymc_pmala.information.registry import Factor, Information, QuadraticForm, factor_information
+from pymc_pmala.information.registry import Information, QuadraticForm, factor_information
+from pymc_pmala.model.factors import Factor, distribution_parameters
 
 __all__ = ["nested_information", "over"]
 

@@ -38,7 +38,8 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_pmala.information.links import at_least, at_most, log, log_odds
 from pymc_pmala.information.patterns import operation
-from pymc_pmala.information.registry import Factor, Information, register_information
+from pymc_pmala.information.registry import Information, register_information
+from pymc_pmala.model.factors import Factor
 
 QUADRATURE = "quadrature"
 """The path of the rules of this module."""

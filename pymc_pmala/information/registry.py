@@ -8,7 +8,6 @@ through its logit.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import singledispatch
 from typing import Any, NamedTuple, TypeAlias
 
@@ -22,11 +21,11 @@ from pytensor.graph.basic import Constant
 from pytensor.graph.op import Op
 from pytensor.tensor.variable import TensorVariable
 
+from pymc_pmala.model.factors import Factor
+
 __all__ = [
-    "Factor",
     "Information",
     "NoInformation",
-    "OwnTransform",
     "QuadraticForm",
     "factor_information",
     "fallback_information",
@@ -35,60 +34,6 @@ __all__ = [
     "register_information",
     "transform_information",
 ]
-
-
-class OwnTransform(NamedTuple):
-    """A transform of the user's choice, from what is sampled to the default coordinates.
-
-    Attributes
-    ----------
-    sampled : TensorVariable
-        The value variable u.
-    log_jacobian : TensorVariable
-        The logarithm of the Jacobian determinant of ``Factor.unconstrained`` by u.
-    """
-
-    sampled: TensorVariable
-    log_jacobian: TensorVariable
-
-
-@dataclass(frozen=True, eq=False)
-class Factor:
-    """One term of the log-posterior: a random variable, given its parameters.
-
-    Attributes
-    ----------
-    name : str
-        Name of the random variable (or potential) in the model.
-    op : Op or None
-        The distribution; rules are dispatched on its type. None for a potential.
-    value : TensorVariable
-        The variable's value on its natural (constrained) scale: the data, or a function
-        of the unconstrained value.
-    unconstrained : TensorVariable
-        The value after its distribution's *default* transform; the data if observed.
-    parameters : tuple of TensorVariable
-        The distribution's parameters as functions of the sampled values.
-    logp : TensorVariable
-        Elementwise log-density of the factor, log-Jacobian included.
-    observed : bool
-        Whether the value is data.
-    scale : TensorVariable
-        What the log-density is multiplied by (``total_size``).
-    transform : OwnTransform, optional
-        How ``unconstrained`` depends on what is sampled, if the user chose another transform
-        than the default.
-    """
-
-    name: str
-    op: Any
-    value: TensorVariable
-    unconstrained: TensorVariable
-    parameters: tuple[TensorVariable, ...]
-    logp: TensorVariable
-    observed: bool
-    scale: TensorVariable
-    transform: OwnTransform | None = None
 
 
 Tangents: TypeAlias = Sequence[TensorVariable]

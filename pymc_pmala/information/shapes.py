@@ -8,7 +8,8 @@ from pytensor import config
 from pytensor.tensor.elemwise import DimShuffle
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_pmala.information.registry import Factor, NoInformation
+from pymc_pmala.information.registry import NoInformation
+from pymc_pmala.model.factors import Factor
 
 __all__ = [
     "as_float",

@@ -1,0 +1,5 @@
+"""From graphs to functions: rewrites, linkers, and a writer of numba functions."""
+
+from pymc_pmala.compile.functions import compile_graph
+
+__all__ = ["compile_graph"]

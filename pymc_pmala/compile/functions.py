@@ -1,0 +1,78 @@
+"""How graphs become functions: PyMC's compile, with rewrites and linkers of our own."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pymc as pm
+from pymc.pytensorf import compile as pymc_compile
+from pytensor.compile.mode import Mode, get_mode
+from pytensor.graph.basic import Variable
+from pytensor.graph.traversal import ancestors
+from pytensor.link.jax.linker import JAXLinker
+from pytensor.tensor.blockwise import Blockwise
+from pytensor.tensor.subtensor import AdvancedSubtensor
+
+from pymc_pmala.compile.linkers import OneFunctionLinker, own_linker
+from pymc_pmala.compile.rewrites import loops, sums, switches
+from pymc_pmala.stack_traces import no_stack_traces
+
+__all__ = ["compile_graph"]
+
+_INTERPRETED = Mode(linker="py", optimizer="fast_run").excluding("fusion", "inplace")
+
+# With a gather that is batched over copies of its index, as in a marginalised model, pytensor's
+# rewrite of Blockwise and that of DimShuffle undo each other without end.
+_ENDLESS = ("local_blockwise_alloc_inputs",)
+
+
+@no_stack_traces()
+def compile_graph(
+    inputs: Sequence[Variable],
+    outputs: Sequence[Variable],
+    model: pm.Model,
+    mode: Mode | str | None = None,
+    **compile_kwargs: Any,
+) -> Callable:
+    """Compile in a model's context, with PyMC's rewrites; inputs are not checked at calls.
+
+    Parameters
+    ----------
+    inputs, outputs : sequence of Variable
+        Inputs need not all be used: a Gaussian's metric does not depend on the point.
+    model : pm.Model
+        Decides on ``check_bounds``.
+    mode : Mode or str, optional
+        pytensor's default if left out. ``"interpreted"`` is for what is evaluated once, which
+        is not worth a compiler's time.
+    **compile_kwargs
+        Passed to pytensor.
+    """
+    if mode == "interpreted":
+        mode = _INTERPRETED
+    chosen = get_mode(mode).including(loops.REWRITE, switches.REWRITE, sums.REWRITE)
+    if _has_batched_gather(outputs):
+        chosen = chosen.excluding(*_ENDLESS)
+    linker = own_linker(chosen.linker)
+    if linker is not None:
+        chosen = Mode(linker, chosen.provided_optimizer)
+    if isinstance(linker, OneFunctionLinker):
+        from pymc_pmala.compile.numba import products, solves
+
+        chosen = chosen.including(products.REWRITE, solves.REWRITE)
+    by_jax = isinstance(chosen.linker, JAXLinker)
+    if by_jax:
+        from pymc_pmala.compile.jax import ToNumpy
+    options = {"on_unused_input": "ignore"} | compile_kwargs
+    with model:
+        function = pymc_compile(list(inputs), list(outputs), mode=chosen, **options)
+    function.trust_input = True
+    return ToNumpy(function) if by_jax else function
+
+
+def _has_batched_gather(outputs: Sequence[Variable]) -> bool:
+    return any(
+        isinstance(variable.owner.op, Blockwise)
+        and isinstance(variable.owner.op.core_op, AdvancedSubtensor)
+        for variable in ancestors(outputs)
+        if variable.owner is not None
+    )

@@ -1,0 +1,271 @@
+"""Source code of one function, as it is written: names, values, arrays, nested loops."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pytensor.graph.basic import Apply, Constant, Variable
+from pytensor.link.numba.dispatch.basic import (
+    cache_key_for_constant,
+    numba_funcify_ensure_cache,
+    numba_typify,
+)
+from pytensor.scalar.basic import ScalarType
+from pytensor.tensor.type import DenseTensorType
+
+from pymc_pmala.compile.numba.scalars import literal
+
+__all__ = ["At", "Source", "Value", "is_scalar"]
+
+At = Callable[[Sequence[str]], str]
+
+
+@dataclass
+class Value:
+    """How to read a variable.
+
+    Attributes
+    ----------
+    at : callable
+        Indices, as source code, to the source code of an element.
+    name : str, optional
+        Name of an array that has these elements.
+    view : str, optional
+        Source code of such an array, where it costs nothing.
+    length : callable, optional
+        The length of an axis, where neither the variable's type nor an array tells it.
+    """
+
+    at: At
+    name: str | None = None
+    view: str | None = None
+    length: Callable[[int], int | str] | None = None
+
+
+@dataclass
+class Source:
+    """A function as it is written.
+
+    0-d tensors are plain numbers in it, and views are no arrays but other ways to read one.
+    """
+
+    lines: list[str] = field(default_factory=list)
+    environment: dict[str, Any] = field(default_factory=dict)
+    keys: list[str] | None = field(default_factory=list)
+    values: dict[Variable, Value] = field(default_factory=dict)
+    depth: int = 1
+    _count: int = 0
+    _functions: dict[tuple[Any, ...], str] = field(default_factory=dict)
+    # Where arrays of known shape are made: before the loop that is being written.
+    _outside: tuple[list[str], int] | None = None
+
+    def put(self, line: str) -> None:
+        """Write a line."""
+        self.lines.append("    " * self.depth + line)
+
+    def fresh(self, prefix: str) -> str:
+        """A name that has not been used."""
+        self._count += 1
+        return f"{prefix}{self._count}"
+
+    def constant(self, value: Any, key: str | None) -> str:
+        """A name for something from outside; without a key the function is not to be cached."""
+        name = self.fresh("c")
+        self.environment[name] = value
+        if key is None:
+            self.keys = None
+        elif self.keys is not None:
+            self.keys.append(key)
+        return name
+
+    def function(self, op: Any, node: Apply) -> str:
+        """A name for the function that pytensor has for a node, the same for equal ones."""
+        kind = (op, *[v if isinstance(v, Constant) else v.type for v in node.inputs])
+        if kind not in self._functions:
+            self._functions[kind] = self.constant(*numba_funcify_ensure_cache(op, node=node))
+        return self._functions[kind]
+
+    @contextmanager
+    def indented(self) -> Iterator[None]:
+        """What is written within is one level deeper."""
+        self.depth += 1
+        yield
+        self.depth -= 1
+
+    @contextmanager
+    def loop(self, header: str) -> Iterator[None]:
+        """A loop, with its arrays made before it and its names forgotten after it."""
+        kept, outside = self.values, self._outside
+        # Copies: an array that is made for a variable within the loop is not there after it.
+        self.values = {variable: replace(value) for variable, value in kept.items()}
+        before, depth = self.lines, self.depth
+        if outside is None:
+            self._outside = (before, depth)
+        self.lines = []
+        self.put(header)
+        with self.indented():
+            yield
+        body, self.lines = self.lines, before
+        self.lines += body
+        self.values, self._outside = kept, outside
+
+    # ---- Reading ---------------------------------------------------------------------
+
+    def value(self, variable: Variable) -> Value:
+        """How to read a variable."""
+        if variable not in self.values:
+            assert isinstance(variable, Constant), variable
+            number = _number(variable)
+            if number is not None:
+                self.values[variable] = Value(lambda _: number)
+            else:
+                data = numba_typify(variable.data, variable=variable)
+                name = self.constant(data, cache_key_for_constant(variable.data))
+                self.values[variable] = Value(lambda i: f"{name}[{', '.join(i)}]", name)
+        return self.values[variable]
+
+    def scalar(self, variable: Variable) -> str:
+        """The source code of a 0-d variable's number."""
+        return self.value(variable).at(())
+
+    def array(self, variable: Variable) -> str:
+        """The name of an array with a variable's elements."""
+        value = self.value(variable)
+        if value.name is None:
+            if value.view is not None:
+                value.name = self.fresh("v")
+                self.put(f"{value.name} = {value.view}")
+            else:
+                value.name = name = self.copy(variable)
+                # What it was made from may be overwritten.
+                value.at = lambda i: f"{name}[{', '.join(i)}]"
+        return value.name
+
+    def own_array(self, variable: Variable) -> str:
+        """The name of an array with a variable's elements that may be overwritten."""
+        name = self.array(variable)
+        # What comes from outside the function is read-only.
+        return self.copy(variable) if name in self.environment else name
+
+    def argument(self, variable: Variable) -> str:
+        """What a function that knows tensors is called with."""
+        if isinstance(variable.type, ScalarType):
+            return self.scalar(variable)
+        if isinstance(variable, Constant) and not (
+            isinstance(variable.type, DenseTensorType) and variable.type.ndim
+        ):
+            data = numba_typify(variable.data, variable=variable)
+            return self.constant(data, cache_key_for_constant(variable.data))
+        if is_scalar(variable):
+            name = self.allocate([], variable.type.dtype)
+            self.put(f"{name}[()] = {self.scalar(variable)}")
+            return name
+        return self.array(variable)
+
+    def copy(self, variable: Variable) -> str:
+        """The name of a new array with a variable's elements."""
+        lengths = self.lengths(variable)
+        name = self.allocate(lengths, variable.type.dtype)
+        at = self.value(variable).at
+        with self.nest(lengths) as indices:
+            self.put(f"{name}[{', '.join(indices)}] = {at(indices)}")
+        return name
+
+    def lengths(self, variable: Variable) -> list[int | str]:
+        """The lengths of a variable's axes: numbers where they are known, else source code."""
+        if is_scalar(variable):
+            return []
+        return [self.length(variable, axis) for axis in range(variable.type.ndim)]
+
+    def known_lengths(self, variable: Variable) -> list[int] | None:
+        """The lengths of a variable's axes; None if they are not all known."""
+        lengths = self.lengths(variable)
+        known = [n for n in lengths if not isinstance(n, str)]
+        return known if len(known) == len(lengths) else None
+
+    def length(self, variable: Variable, axis: int) -> int | str:
+        """The length of one axis."""
+        known = variable.type.shape[axis]
+        if known is not None:
+            return known
+        value = self.value(variable)
+        if value.length is not None:
+            return value.length(axis)
+        return f"{self.array(variable)}.shape[{axis}]"
+
+    # ---- Writing ---------------------------------------------------------------------
+
+    def allocate(self, lengths: Sequence[int | str], dtype: str) -> str:
+        """The name of a new array, whose elements are to be written."""
+        name = self.fresh("a")
+        shape = "".join(f"{n}, " for n in lengths)
+        line = f"{name} = np.empty(({shape}), np.{dtype})"
+        if self._outside is not None and all(isinstance(n, int) for n in lengths):
+            lines, depth = self._outside
+            lines.append("    " * depth + line)
+        else:
+            self.put(line)
+        return name
+
+    @contextmanager
+    def nest(self, lengths: Sequence[int | str]) -> Iterator[list[str]]:
+        """Nested loops over all elements; the source code of their indices."""
+        indices = []
+        depth, lines = self.depth, len(self.lines)
+        for n in lengths:
+            indices.append("0" if n == 1 else self.open_loop(n))
+        yield indices
+        self.depth = depth
+        if 0 in lengths:
+            del self.lines[lines:]
+
+    def open_loop(self, length: int | str) -> str:
+        """Begin a plain loop, to be ended by going back in depth; its index."""
+        index = self.fresh("i")
+        self.put(f"for {index} in range({length}):")
+        self.depth += 1
+        return index
+
+    def bind(
+        self, variable: Variable, name: str, lengths: Sequence[int | str] | None = None
+    ) -> None:
+        """Let a variable be read from an array, of lengths that its type may not know."""
+        length = None if lengths is None else lengths.__getitem__
+        self.values[variable] = Value(lambda i: f"{name}[{', '.join(i)}]", name, length=length)
+
+    def bind_scalar(self, variable: Variable, source: str) -> None:
+        """Let a 0-d variable be a name or a literal."""
+        self.values[variable] = Value(lambda _: source)
+
+    def compute(self, expression: str) -> str:
+        """The name of a number that is computed here."""
+        name = self.fresh("s")
+        self.put(f"{name} = {expression}")
+        return name
+
+    def bind_view(
+        self,
+        variable: Variable,
+        at: At,
+        length: Callable[[int], int | str],
+        view: str | None = None,
+    ) -> None:
+        """Let a variable be another way to read what is there; a number is read at once."""
+        if is_scalar(variable):
+            self.bind_scalar(variable, self.compute(at(())))
+        else:
+            self.values[variable] = Value(at, view=view, length=length)
+
+
+def is_scalar(variable: Variable) -> bool:
+    """Whether a variable is a number: of a scalar type, or a tensor without axes."""
+    kind = variable.type
+    return isinstance(kind, ScalarType) or (isinstance(kind, DenseTensorType) and kind.ndim == 0)
+
+
+def _number(variable: Constant) -> str | None:
+    """The literal of a constant with one element."""
+    if isinstance(variable.type, DenseTensorType):
+        return literal(variable.data.reshape(())) if variable.data.size == 1 else None
+    return literal(variable.data) if isinstance(variable.type, ScalarType) else None

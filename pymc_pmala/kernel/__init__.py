@@ -1,0 +1,1 @@
+"""One transition, or many, in one compiled call."""

@@ -1,0 +1,108 @@
+"""Log-density, force and factor of the metric at a point, as expressions."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pytensor.tensor as pt
+from pytensor.tensor.variable import TensorVariable
+
+from pymc_pmala.calculus.differentiation import value_and_gradient
+from pymc_pmala.factorization import Factorization
+from pymc_pmala.metric import ConstantMetric, Metric
+from pymc_pmala.model.target import Target
+
+__all__ = ["SymbolicGeometry", "metric_factor", "metric_pieces", "symbolic_geometry"]
+
+
+class SymbolicGeometry(NamedTuple):
+    """What a transition needs of a point, as expressions in the raveled vector ``x``.
+
+    Attributes
+    ----------
+    x : TensorVariable
+        The point.
+    logp : TensorVariable
+        Log-density.
+    force : TensorVariable
+        The covector f whose drift is A f: the gradient, plus what the method adds to it.
+    factor : list of TensorVariable or None
+        Triangular factor of the metric; None if the caller supplies a constant one.
+    log_det : TensorVariable or None
+        Log |G|; not finite where the metric has no factor and another stands for it.
+    factorization : Factorization
+        What the factor's parts mean.
+    """
+
+    x: TensorVariable
+    logp: TensorVariable
+    force: TensorVariable
+    factor: list[TensorVariable] | None
+    log_det: TensorVariable | None
+    factorization: Factorization
+
+
+def symbolic_geometry(
+    target: Target, metric: Metric, factorization: Factorization, drift: str
+) -> SymbolicGeometry:
+    r"""Log-density, force and metric factor at x.
+
+    With :math:`v_i = \sum_{jk} \partial_j G_{ik} A_{jk}`, so that
+    :math:`\Gamma = -\frac12 A v` and
+    :math:`\Omega = 2\Gamma + \frac12 A \nabla\log|G|`, the drifts of the family are
+    :math:`A f` with
+
+    =================  =============================================
+    ``"gradient"``     :math:`f = g`
+    ``"gamma"``        :math:`f = g - v`, that is Ag + 2Γ
+    ``"omega"``        :math:`f = g - 2v + \nabla\log|G|`, Ag + 2Ω
+    =================  =============================================
+    """
+    x = target.x
+    logp, force = value_and_gradient(target.logp, x)
+    if isinstance(metric, ConstantMetric):
+        return SymbolicGeometry(x, logp, force, None, None, factorization)
+    found = metric_factor(metric, factorization)
+    log_det = 2.0 * factorization.half_log_det(found)
+    factor = _where_finite(log_det, found, factorization, force)
+    slope_alone = force
+    if drift != "gradient":
+        rows = factorization.rows(factor)
+        divergence = metric.divergence(rows)
+        slope = metric.log_det_gradient(rows) if drift == "omega" else None
+        if divergence is not None:
+            force = force - (divergence if drift == "gamma" else 2.0 * divergence)
+        if slope is not None:
+            force = force + slope
+        force = pt.switch(pt.all(pt.abs(force) < np.inf), force, slope_alone)
+    return SymbolicGeometry(x, logp, force, factor, log_det, factorization)
+
+
+def _where_finite(
+    log_det: TensorVariable,
+    factor: Sequence[TensorVariable],
+    factorization: Factorization,
+    slope: TensorVariable,
+) -> list[TensorVariable]:
+    """A metric's factor, or that of (1 + |∇log π|²) I where the metric has none.
+
+    Deterministic in x, hence as exact as any metric: a place where the metric alone is not finite,
+    or not positive definite, belongs to the posterior. The slope keeps steps from being longer
+    than the distance over which the density changes.
+    """
+    length = pt.sqrt(1.0 + (slope**2).sum())
+    return [
+        pt.switch(pt.abs(log_det) < np.inf, part, length * unit.astype(part.dtype))
+        for part, unit in zip(factor, factorization.identity(), strict=True)
+    ]
+
+
+def metric_factor(metric: Metric, factorization: Factorization) -> list[TensorVariable]:
+    """The parts of the triangular factor of G(x)."""
+    return factorization.factor(metric_pieces(metric, factorization))
+
+
+def metric_pieces(metric: Metric, factorization: Factorization) -> list[TensorVariable]:
+    """The parts of G(x) that are not zero by the model's structure."""
+    seeds = pt.constant(factorization.seeds.astype(metric.x.dtype))
+    return factorization.pieces(metric.products(seeds))

@@ -1,0 +1,228 @@
+"""Transitions that leave the posterior as it is, in compiled code: no random numbers, no tuning."""
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.traversal import graph_inputs
+
+from pymc_pmala.compile import compile_graph
+from pymc_pmala.kernel.geometry import SymbolicGeometry
+from pymc_pmala.kernel.integrators import Scales
+from pymc_pmala.kernel.transition import loop_graph, transition_graph
+from pymc_pmala.model.target import Target
+
+__all__ = ["Info", "Kernel", "State"]
+
+
+class State(NamedTuple):
+    """A point of the chain with the geometry that its next proposal needs.
+
+    Attributes
+    ----------
+    x : ndarray
+        The raveled point.
+    logp : ndarray
+        Log-density, a scalar.
+    force : ndarray
+        f, whose drift is A f.
+    factor : tuple of ndarray
+        The parts of the triangular factor L of the metric G = LLᵀ.
+    log_det : float
+        Log |G|; not finite where another metric stands for one that has no factor.
+    """
+
+    x: np.ndarray
+    logp: np.ndarray
+    force: np.ndarray
+    factor: tuple[np.ndarray, ...]
+    log_det: float
+
+    @property
+    def fault(self) -> str | None:
+        """What keeps a chain from making a proposal from here; None if nothing does."""
+        if not np.isfinite(self.logp):
+            return f"the log-density is {self.logp}"
+        if not all(np.all(np.isfinite(part)) for part in self.factor):
+            return "the metric is not finite or not positive definite"
+        if not np.all(np.isfinite(self.force)):
+            return "the gradient of the log-density, or the drift, is not finite"
+        return None
+
+
+@dataclass
+class Info:
+    """What some transitions did.
+
+    Attributes
+    ----------
+    transitions : int
+        Their number.
+    acceptance : float
+        Sum of the probabilities with which their proposals were accepted.
+    accepted : int
+        How many were.
+    rejections : int
+        How many were not since the last that was.
+    diverging : int
+        Proposals without a finite geometry.
+    divergence : tuple of two ndarray or None
+        Where the first of these was made, and where it led.
+    """
+
+    transitions: int = 0
+    acceptance: float = 0.0
+    accepted: int = 0
+    rejections: int = 0
+    diverging: int = 0
+    divergence: tuple[np.ndarray, np.ndarray] | None = None
+
+    def add(
+        self,
+        log_acceptance: float,
+        log_uniform: float,
+        start: np.ndarray,
+        proposal: np.ndarray,
+        logp: float,
+    ) -> bool:
+        """Take in one transition; whether its proposal is accepted."""
+        self.transitions += 1
+        if not math.isfinite(log_acceptance):
+            # Outside the support is a rejection like any other; whatever else is not finite
+            # means that the geometry there cannot be computed.
+            if not log_acceptance == logp == -math.inf:
+                self.diverging += 1
+                self.divergence = self.divergence or (start, proposal)
+            self.rejections += 1
+            return False
+        self.acceptance += math.exp(min(0.0, log_acceptance))
+        accepted = log_uniform < log_acceptance
+        self.accepted += accepted
+        self.rejections = 0 if accepted else self.rejections + 1
+        return accepted
+
+
+class Kernel:
+    """Metropolis–Hastings transitions with a given geometry.
+
+    Parameters
+    ----------
+    target : Target
+        What is left invariant.
+    geometry : SymbolicGeometry
+        Force and metric that make the proposals.
+    loop : bool
+        Whether to compile a loop, so that any number of transitions is one call.
+    **compile_kwargs
+        Passed to pytensor, ``mode=...`` for instance.
+
+    Attributes
+    ----------
+    dimension : int
+    dtype : str
+    factorization : Factorization
+        What the parts of a factor mean.
+    varies : bool
+        Whether each point has a metric of its own.
+    data : list of SharedVariable
+        What the target depends on beside x and the other variables of the model, `pm.Data`.
+    """
+
+    def __init__(
+        self, target: Target, geometry: SymbolicGeometry, loop: bool = False, **compile_kwargs: Any
+    ):
+        self.dimension, self.dtype = target.dimension, target.x.dtype
+        self.factorization = geometry.factorization
+        self.varies = geometry.factor is not None
+        inputs, outputs = transition_graph(geometry)
+        self._transition = compile_graph(inputs, outputs, target.model, **compile_kwargs)
+        self._loop: Any = None
+        if loop:
+            inputs, loop_outputs = loop_graph(geometry)
+            self._loop = compile_graph(inputs, loop_outputs, target.model, **compile_kwargs)
+        own = set(target.shared.values())
+        self.data = [
+            v for v in graph_inputs(outputs) if isinstance(v, SharedVariable) and v not in own
+        ]
+
+    @property
+    def identity(self) -> tuple[np.ndarray, ...]:
+        """The factor of the identity."""
+        return tuple(part.astype(self.dtype) for part in self.factorization.identity())
+
+    def as_arrays(self, scales: Scales) -> Scales:
+        """Scales as the compiled function takes them."""
+        return Scales(*(np.asarray(scale, dtype=self.dtype) for scale in scales))
+
+    def init(self, x: np.ndarray, factor: tuple[np.ndarray, ...] | None = None) -> State:
+        """The state at a point: a transition that does not move.
+
+        Parameters
+        ----------
+        x : ndarray
+        factor : tuple of ndarray, optional
+            The factor of a constant metric, the identity by default; not used where each point
+            has its own.
+        """
+        zero = np.zeros_like(x)
+        nothing = np.zeros((), dtype=self.dtype)
+        nowhere = State(x.copy(), nothing, zero, factor or self.identity, math.nan)
+        state, _ = self.propose(nowhere, zero, Scales(nothing, nothing))
+        return state
+
+    def warm_up(self, x: np.ndarray, factor: tuple[np.ndarray, ...] | None = None) -> None:
+        """Call what was compiled: numba compiles at the first call."""
+        state = self.init(x, factor)
+        one = self.as_arrays(Scales(1.0, 1.0))
+        noises = np.zeros((2, self.dimension), self.dtype)
+        self.run(state, noises, np.zeros(2, self.dtype), one)
+
+    def propose(self, state: State, noise: np.ndarray, scales: Scales) -> tuple[State, float]:
+        """The proposal that noise makes from a state, and its log acceptance ratio."""
+        x, logp, force, factor, _ = state
+        log_acceptance, log_det, x, logp, force, *new_factor = self._transition(
+            noise, *scales, x, logp, force, *factor
+        )
+        proposed = State(x, logp, force, tuple(new_factor) or factor, float(log_det))
+        return proposed, float(log_acceptance)
+
+    def run(
+        self, state: State, noises: np.ndarray, log_uniforms: np.ndarray, scales: Scales
+    ) -> tuple[State, Info]:
+        """The state after as many transitions as there are rows of noise, and what they did.
+
+        Parameters
+        ----------
+        state : State
+        noises : ndarray of shape (n, d)
+            Standard normal numbers.
+        log_uniforms : ndarray of shape (n,)
+            Logarithms of numbers that are uniform between 0 and 1.
+        scales : Scales
+            The integrator's; see `scales`.
+        """
+        if self._loop is not None and len(noises) > 1:
+            return self._run_loop(state, noises, log_uniforms, scales)
+        info = Info()
+        for noise, log_uniform in zip(noises, log_uniforms, strict=True):
+            proposed, ratio = self.propose(state, noise, scales)
+            if info.add(ratio, log_uniform, state.x, proposed.x, float(proposed.logp)):
+                state = proposed
+        return state, info
+
+    def _run_loop(
+        self, state: State, noises: np.ndarray, log_uniforms: np.ndarray, scales: Scales
+    ) -> tuple[State, Info]:
+        x, logp, force, factor, log_det = state
+        current = (np.asarray(log_det, dtype=self.dtype), x, logp, force, *factor)
+        outputs = self._loop(noises, log_uniforms, *scales, *current)
+        *last, starts, ratios, proposals, logps = outputs
+        info = Info()
+        for happened in zip(
+            ratios.tolist(), log_uniforms.tolist(), starts, proposals, logps.tolist(), strict=True
+        ):
+            info.add(*happened)
+        log_det, x, logp, force, *new_factor = last
+        return State(x, logp, force, tuple(new_factor) or factor, float(log_det)), info

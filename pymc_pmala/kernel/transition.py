@@ -1,0 +1,120 @@
+r"""The discretised diffusion: proposal and acceptance of one Metropolis–Hastings transition.
+
+Every method of the family proposes
+
+.. math:: x' \sim N(x + a\, A f,\; s^2 A), \qquad A = G(x)^{-1}
+
+and they differ in the force f (see `geometry`) and in the two scalars that an integrator
+makes of the step size (see `integrators`).
+"""
+
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+from pytensor.graph.basic import Variable
+from pytensor.graph.replace import graph_replace
+
+from pymc_pmala.kernel.geometry import SymbolicGeometry
+
+__all__ = ["loop_graph", "transition_graph"]
+
+
+def transition_graph(geometry: SymbolicGeometry) -> tuple[list[Variable], list[Variable]]:
+    r"""Inputs and outputs of one transition: propose, evaluate there, score both ways.
+
+    With :math:`w = L^{-1} f`, the proposal is
+    :math:`x' = x + L^{-T}(a w + s z)`, and
+    :math:`\log q(x|x') = \sum_i \log L'_{ii} - \frac{1}{2s^2} \|L'^T(x - x') - a w'\|^2`
+    up to a constant that cancels.
+
+    Returns
+    -------
+    inputs : list of Variable
+        z, a, s; then x, logp, force and the factor's parts at the current point.
+    outputs : list of Variable
+        Log acceptance ratio and log |G'|, which is not finite where another metric stands for
+        G; then x', logp', force' and, unless it is
+        constant, the factor's parts at the proposal.
+        With a = s = 0 the proposal is the current point: that is how a chain starts.
+    """
+    factorization = geometry.factorization
+    x = geometry.x.type("current")
+    logp = geometry.logp.type("current_logp")
+    force = x.type("current_force")
+    factor = [
+        pt.tensor(f"current_factor_{i}", dtype=x.dtype, shape=part.shape)
+        for i, part in enumerate(factorization.identity())
+    ]
+    noise = x.type("z")
+    drift_scale, noise_scale = (pt.scalar(name, dtype=x.dtype) for name in "as")
+
+    whitened = drift_scale * factorization.solve(factor, force) + noise_scale * noise
+    proposal = x + factorization.solve_transposed(factor, whitened)
+    evaluated = [geometry.logp, geometry.force]
+    if geometry.factor is not None:
+        evaluated += [geometry.log_det, *geometry.factor]
+    new_logp, new_force, *new_metric = graph_replace(
+        evaluated, {geometry.x: proposal}, strict=False
+    )
+    new_factor = new_metric[1:]
+    there = new_factor or factor
+    backward = factorization.multiply_transposed(
+        there, x - proposal
+    ) - drift_scale * factorization.solve(there, new_force)
+    half_log_det = factorization.half_log_det(there)
+    log_acceptance = (
+        new_logp
+        - logp
+        + half_log_det
+        - factorization.half_log_det(factor)
+        + 0.5 * (noise**2).sum()
+        - 0.5 * (backward**2).sum() / noise_scale**2
+    )
+    inputs = [noise, drift_scale, noise_scale, x, logp, force, *factor]
+    log_det = new_metric[0] if new_metric else 2.0 * half_log_det
+    outputs = [log_acceptance, log_det, proposal, new_logp, new_force, *new_factor]
+    return inputs, outputs
+
+
+def loop_graph(geometry: SymbolicGeometry) -> tuple[list[Variable], list[Variable]]:
+    """Inputs and outputs of any number of transitions in one loop.
+
+    Returns
+    -------
+    inputs : list of Variable
+        One z and one logarithm of a uniform number for each transition, as rows; a, s; then
+        log |G|, x, logp, force and the factor's parts at the current point.
+    outputs : list of Variable
+        log |G|, x, logp, force and, unless it is constant, the factor's parts at the last; then,
+        with a row for each transition, where it started, the log acceptance ratio, the proposal
+        and the log-density there.
+    """
+    (noise, drift_scale, noise_scale, *current), outputs = transition_graph(geometry)
+    log_acceptance, *proposed = outputs
+    scales = [drift_scale, noise_scale]
+    current = [proposed[0].type("current_log_det"), *current]
+    moving, fixed = current[: len(proposed)], current[len(proposed) :]
+
+    def transition(z: Variable, log_uniform: Variable, *variables: Variable) -> list[Variable]:
+        before = variables[: len(moving)]
+        known = dict(zip([noise, *moving, *scales, *fixed], [z, *variables], strict=True))
+        ratio, *after = graph_replace([log_acceptance, *proposed], known, strict=False)
+        # A ratio that is not a finite number rejects.
+        accepted = pt.and_(log_uniform < ratio, ratio < np.inf)
+        kept = [pt.switch(accepted, new, old) for new, old in zip(after, before, strict=True)]
+        _, start, *_ = before
+        _, proposal, logp, *_ = after
+        return [*kept, start, ratio, proposal, logp]
+
+    noises = pt.matrix("noises", dtype=noise.dtype, shape=(None, *noise.type.shape))
+    log_uniforms = pt.vector("log_uniforms", dtype=noise.dtype)
+    sequences = pytensor.scan(
+        transition,
+        sequences=[noises, log_uniforms],
+        outputs_info=[*moving, None, None, None, None],
+        non_sequences=[*scales, *fixed],
+        return_updates=False,
+    )
+    states, told = sequences[: len(moving)], sequences[len(moving) :]
+    last = [state[-1] for state in states]
+    return [noises, log_uniforms, *scales, *current], [*last, *told]

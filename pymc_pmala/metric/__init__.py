@@ -1,0 +1,31 @@
+"""The metric G(x) of a target: its products, and the contractions of its derivative."""
+
+from pymc_pmala.metric.choose import MetricChoice, build_metric, fisher_metric, information_terms
+from pymc_pmala.metric.differences import (
+    DifferencedExpressionMetric,
+    DifferencedFisherMetric,
+    LoopFisherMetric,
+)
+from pymc_pmala.metric.expression import ExpressionMetric
+from pymc_pmala.metric.fisher import FisherMetric
+from pymc_pmala.metric.metric import ConstantMetric, FlooredMetric, Metric, SumMetric, is_floored
+from pymc_pmala.metric.softabs import SoftAbsMetric, softabs_metric
+
+__all__ = [
+    "ConstantMetric",
+    "DifferencedExpressionMetric",
+    "DifferencedFisherMetric",
+    "ExpressionMetric",
+    "FisherMetric",
+    "FlooredMetric",
+    "LoopFisherMetric",
+    "Metric",
+    "MetricChoice",
+    "SoftAbsMetric",
+    "SumMetric",
+    "build_metric",
+    "fisher_metric",
+    "information_terms",
+    "is_floored",
+    "softabs_metric",
+]

@@ -1,0 +1,87 @@
+"""Which metric a user's choice stands for, and which each factor of a model contributes."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+from pytensor.tensor.variable import TensorVariable
+
+from pymc_pmala.calculus.differentiation import has_opaque_op
+from pymc_pmala.information import (
+    NoInformation,
+    QuadraticForm,
+    factor_information,
+    fallback_information,
+)
+from pymc_pmala.metric.differences import (
+    DifferencedExpressionMetric,
+    DifferencedFisherMetric,
+    LoopFisherMetric,
+    by_differences,
+)
+from pymc_pmala.metric.expression import ExpressionMetric
+from pymc_pmala.metric.fisher import FisherMetric
+from pymc_pmala.metric.metric import ConstantMetric, FlooredMetric, Metric, SumMetric, identity
+from pymc_pmala.metric.softabs import softabs_metric
+from pymc_pmala.model.factors import Factor
+from pymc_pmala.model.target import Target
+
+__all__ = ["MetricChoice", "build_metric", "fisher_metric", "information_terms"]
+
+MetricChoice = str | np.ndarray | Callable[[pm.Model, TensorVariable], TensorVariable]
+
+# Third derivatives of a factor without a rule that are worth their time to compile: beyond it
+# minutes, for a log-density of a hundred operations.
+_LARGEST = 600
+
+
+def build_metric(choice: MetricChoice, target: Target) -> Metric:
+    """The metric that a user asked for, on a target."""
+    x = target.x
+    if isinstance(choice, str):
+        if choice == "fisher":
+            return fisher_metric(target)
+        if choice == "softabs":
+            return softabs_metric(x, target.logp)
+        if choice == "identity":
+            return ConstantMetric(x, identity(x))
+        raise ValueError(
+            f"Unknown metric {choice!r}. Choose 'fisher', 'softabs', 'identity', "
+            "a positive-definite array, or a function `metric(model, x)`."
+        )
+    if callable(choice):
+        matrix = pt.as_tensor_variable(choice(target.model, x)).astype(x.dtype)
+        kind = DifferencedExpressionMetric if by_differences([matrix]) else ExpressionMetric
+        return kind(x, matrix)
+    return ConstantMetric(x, pt.as_tensor_variable(np.asarray(choice)))
+
+
+def fisher_metric(target: Target) -> Metric:
+    """Expected information of every factor that has a rule, SoftAbs of the others' Hessian."""
+    forms: list[QuadraticForm] = []
+    without_rule: list[Factor] = []
+    for factor in target.factors:
+        try:
+            forms += factor_information(factor)
+        except NoInformation:
+            without_rule.append(factor)
+            if not by_differences([factor.logp]):
+                forms += fallback_information(factor)
+    terms = information_terms(target.x, forms)
+    if without_rule:
+        logp = pt.add(*[factor.logp.sum() for factor in without_rule])
+        terms.append(softabs_metric(target.x, logp, _LARGEST))
+    return FlooredMetric(SumMetric(terms))
+
+
+def information_terms(x: TensorVariable, forms: Sequence[QuadraticForm]) -> list[Metric]:
+    """The metrics whose sum is that of the forms, each differentiated as its graph allows."""
+    differenced = [form for form in forms if by_differences(form.coordinates)]
+    plain = [form for form in forms if not by_differences(form.coordinates)]
+    terms: list[Metric] = [FisherMetric(x, plain)]
+    if differenced:
+        coordinates = [c for form in differenced for c in form.coordinates]
+        kind = DifferencedFisherMetric if has_opaque_op(coordinates) else LoopFisherMetric
+        terms.append(kind(x, differenced))
+    return terms

@@ -1,0 +1,1 @@
+"""Step methods inside the contract of PyMC."""

@@ -1,0 +1,135 @@
+"""What a user hands to a step method: checked before anything is compiled."""
+
+import difflib
+import inspect
+import math
+from collections.abc import Iterable, Sequence
+from numbers import Real
+from typing import Any
+
+import numpy as np
+import pymc as pm
+from pytensor.gradient import NullTypeGradError, grad
+from pytensor.tensor.variable import TensorVariable
+
+from pymc_pmala.kernel.integrators import INTEGRATORS
+
+__all__ = [
+    "check_keywords",
+    "check_metric",
+    "check_options",
+    "check_shape",
+    "constant_factor",
+    "without_gradient",
+]
+
+
+def check_keywords(method: type, given: Iterable[str]) -> None:
+    """Refuse keywords that a step method does not have, by its own name."""
+    known = list(inspect.signature(method).parameters)
+    for name in given:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            hint = f"Did you mean {near[0]!r}?" if near else f"It takes {', '.join(known)}."
+            raise TypeError(f"{method.__name__} has no argument {name!r}. {hint}")
+
+
+def check_metric(metric: Any) -> None:
+    """Refuse what is neither the name of a metric, nor an array, nor a function."""
+    if isinstance(metric, str) or callable(metric):
+        return
+    try:
+        values = np.asarray(metric, dtype=float)
+    except (TypeError, ValueError):
+        values = np.array(np.nan)
+    if values.ndim == 0:
+        raise ValueError(
+            "metric must be a name such as 'fisher', a positive-definite array or its diagonal, or "
+            f"a function metric(model, x), but is {metric!r}."
+        )
+
+
+def check_options(
+    integrator: str,
+    step_size: float | None,
+    target_accept: float | None,
+    step_size_jitter: float,
+    thin: int | None,
+) -> None:
+    """Refuse what no chain could run with."""
+    if integrator not in INTEGRATORS:
+        raise ValueError(f"Unknown integrator {integrator!r}. Choose one of {sorted(INTEGRATORS)}.")
+    if step_size is not None and not (_is_number(step_size) and 0 < step_size < math.inf):
+        raise ValueError(
+            f"step_size must be a positive number, but is {step_size!r}. Leave it out to have "
+            "it found by a search."
+        )
+    if target_accept is not None and not (_is_number(target_accept) and 0 < target_accept < 1):
+        raise ValueError(
+            f"target_accept must lie between 0 and 1, but is {target_accept!r}. Leave it out "
+            "to aim at the rate that suits the integrator and the dimension."
+        )
+    if not (_is_number(step_size_jitter) and 0 <= step_size_jitter < 1):
+        raise ValueError(
+            f"step_size_jitter must be at least 0 and less than 1, but is {step_size_jitter!r}. "
+            "0.5 has steps between half and one and a half times the tuned size."
+        )
+    if thin is not None and (not isinstance(thin, int | np.integer) or thin < 1):
+        raise ValueError(
+            f"thin must be a positive integer, but is {thin!r}. Leave it out to have it found "
+            "in tuning."
+        )
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real | np.number) or (
+        isinstance(value, np.ndarray) and value.ndim == 0
+    )
+
+
+def without_gradient(model: pm.Model, value_vars: Sequence[TensorVariable]) -> list[str]:
+    """Names of the variables by which the log-density cannot be differentiated."""
+    logp = model.logp()
+    names = []
+    for variable in value_vars:
+        try:
+            grad(logp, variable, disconnected_inputs="ignore")
+        except (NotImplementedError, NullTypeGradError):
+            names.append(variable.name)
+    return names
+
+
+def check_shape(matrix: TensorVariable, dimension: int) -> None:
+    """Refuse a metric that cannot be a d × d matrix, as far as its graph tells."""
+    shape = matrix.type.shape
+    if len(shape) != 2 or any(n not in (None, dimension) for n in shape):
+        raise ValueError(
+            f"The metric function returns a tensor of shape {shape}, but the sampled variables "
+            f"have dimension {dimension}: return a matrix of shape ({dimension}, {dimension}), "
+            "`pt.diag(...)` of a diagonal for example."
+        )
+
+
+def constant_factor(matrix: np.ndarray, dimension: int) -> np.ndarray:
+    """Lower Cholesky factor of a metric that a user gave as a matrix or as its diagonal."""
+    given = matrix.shape
+    if matrix.ndim == 1:
+        matrix = np.diag(matrix)
+    if matrix.shape != (dimension, dimension):
+        raise ValueError(
+            f"The metric has shape {given}, but the sampled variables have dimension "
+            f"{dimension}: a matrix of shape ({dimension}, {dimension}) or a diagonal of "
+            f"length {dimension} is needed."
+        )
+    if not np.all(np.isfinite(matrix)):
+        raise ValueError("The metric has elements that are not finite.")
+    if not np.allclose(matrix, matrix.T, rtol=1e-5, atol=0.0):
+        raise ValueError("The metric is not symmetric. Give (G + G.T) / 2 if that is meant.")
+    try:
+        return np.linalg.cholesky(matrix)
+    except np.linalg.LinAlgError:
+        raise ValueError(
+            "The metric is not positive definite: its smallest eigenvalue is "
+            f"{np.linalg.eigvalsh(matrix)[0]:.3g}. A metric is a precision, the inverse of a "
+            "covariance matrix; all its eigenvalues must be positive."
+        ) from None

@@ -1,0 +1,306 @@
+"""A Langevin chain inside the contract of PyMC's step methods."""
+
+import inspect
+import logging
+from collections.abc import Sequence
+from dataclasses import field
+from typing import Any, ClassVar
+
+import numpy as np
+import pymc as pm
+from pymc.blocking import DictToArrayBijection, PointType, RaveledVars, StatsType
+from pymc.exceptions import SamplingError
+from pymc.stats.convergence import SamplerWarning
+from pymc.step_methods.arraystep import ArrayStepShared
+from pymc.step_methods.compound import Competence, StepMethodState
+from pymc.step_methods.state import WithSamplingState, dataclass_state
+from pymc.util import RandomGenerator, get_random_generator
+from pymc.vartypes import continuous_types
+from pytensor.graph.basic import Variable
+
+from pymc_pmala.kernel.integrators import INTEGRATORS
+from pymc_pmala.kernel.kernel import Kernel
+from pymc_pmala.metric import MetricChoice
+from pymc_pmala.model.target import make_target
+from pymc_pmala.stack_traces import no_stack_traces
+from pymc_pmala.step.adaptation import target_acceptance
+from pymc_pmala.step.arguments import check_keywords, check_metric, check_options
+from pymc_pmala.step.build import build_chain
+from pymc_pmala.step.chain import ChainState, Draw, Fault, Options
+from pymc_pmala.step.diagnosis import divergence
+from pymc_pmala.step.interruption import Run, is_interrupt
+from pymc_pmala.step.statistics import STATISTICS, progress_columns, progress_update
+
+__all__ = ["Langevin", "LangevinState"]
+
+_log = logging.getLogger("pymc")
+
+
+def _fixed() -> Any:
+    """A field of the state that says whose it is, and that no step takes over from another."""
+    return field(metadata={"frozen": True})
+
+
+@dataclass_state
+class LangevinState(StepMethodState):
+    """Everything about a chain that its next draw depends on, but the point itself."""
+
+    name: str = _fixed()
+    metric_kind: str = _fixed()
+    integrator: str = _fixed()
+    target_accept: float = _fixed()
+    dimension: int = _fixed()
+    tune: bool
+    chain: ChainState
+
+
+class Langevin(ArrayStepShared):
+    """What the Metropolis-adjusted Langevin step methods share; see `PMALA`.
+
+    Attributes
+    ----------
+    kernel : Kernel
+        The compiled transitions.
+    chain : Chain
+        What the chain has learned, and how it makes its draws.
+    """
+
+    name: ClassVar[str]
+    default_blocked = True
+    default_tune_steps = 300
+    drift: ClassVar[str]
+    stats_dtypes_shapes = STATISTICS
+    _state_class = LangevinState
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Show the arguments of ``__init__``, which PyMC's ``__new__`` would hide."""
+        super().__init_subclass__(**kwargs)
+        _, *parameters = inspect.signature(cls.__init__).parameters.values()
+        cls.__signature__ = inspect.Signature(parameters)
+
+    def __new__(cls, vars=None, *args, **kwargs):
+        """Create one step for all variables, or one for each with ``blocked=False``."""
+        check_keywords(cls, kwargs)
+        if vars is None:
+            return super().__new__(cls, *args, **kwargs)
+        if isinstance(vars, Sequence) and not vars:
+            raise ValueError(
+                "There is nothing to sample: vars is empty. List the random variables to "
+                "sample, or leave vars out to sample all."
+            )
+        return super().__new__(cls, vars, *args, **kwargs)
+
+    @no_stack_traces()
+    def __init__(
+        self,
+        vars: Sequence[Variable] | None = None,
+        *,
+        metric: MetricChoice = "fisher",
+        integrator: str = "exponential",
+        step_size: float | None = None,
+        target_accept: float | None = None,
+        adapt_step_size: bool = True,
+        step_size_jitter: float = 0.0,
+        thin: int | None = None,
+        model: pm.Model | None = None,
+        initial_point: dict[str, np.ndarray] | None = None,
+        compile_kwargs: dict[str, Any] | None = None,
+        rng: RandomGenerator = None,
+        blocked: bool = True,
+    ):
+        check_options(integrator, step_size, target_accept, step_size_jitter, thin)
+        check_metric(metric)
+        target = make_target(pm.modelcontext(model), vars, initial_point)
+        super().__init__(target.variables, target.shared, blocked=blocked, rng=rng)
+        self.metric = metric
+        self.integrator = integrator
+        # The paper's chain has a draw for each transition.
+        thin = 1 if thin is None and integrator == "euler" else thin
+        options = Options(
+            integrator=INTEGRATORS[integrator],
+            step_size=step_size,
+            target_accept=target_accept or target_acceptance(integrator, target.dimension),
+            adapt_step_size=adapt_step_size,
+            step_size_jitter=step_size_jitter,
+            thin=thin,
+        )
+        self.chain = build_chain(target, metric, self.drift, options, **(compile_kwargs or {}))
+        self._run = Run()
+        self.reset_tuning()
+
+    @property
+    def kernel(self) -> Kernel:
+        """The compiled transitions."""
+        return self.chain.kernel
+
+    def __repr__(self) -> str:
+        """Say what a chain's proposals depend on."""
+        chain = self.chain
+        # Before a chain has begun, tuning has said nothing about the step.
+        step_size = (
+            f"{chain.step_size(self.tune):.3g}" if chain.started else chain.options.step_size
+        )
+        return (
+            f"{type(self).__name__}(metric={self.metric_kind}, integrator={self.integrator!r}, "
+            f"step_size={step_size}, dimension={self.dimension})"
+        )
+
+    @property
+    def metric_kind(self) -> str:
+        """The metric in a word or two."""
+        if callable(self.metric):
+            return getattr(self.metric, "__name__", type(self.metric).__name__)
+        if isinstance(self.metric, str):
+            return repr(self.metric)
+        return f"array of shape {np.shape(self.metric)}"
+
+    @property
+    def target_accept(self) -> float:
+        """Acceptance rate that the step size is tuned for."""
+        return self.chain.options.target_accept
+
+    @property
+    def dimension(self) -> int:
+        """Number of coordinates that are sampled."""
+        return self.kernel.dimension
+
+    def step(self, point: PointType) -> tuple[PointType, StatsType]:
+        """Make one draw; Ctrl-C ends this chain and those after it, whatever became of it."""
+        try:
+            if self._run.is_over:
+                raise KeyboardInterrupt
+            result = super().step(point)
+        except BaseException as error:
+            if not is_interrupt(error):
+                raise
+            self._run.interrupt()
+            raise KeyboardInterrupt from error
+        self._run.drawn += 1
+        return result
+
+    def astep(self, q0: RaveledVars) -> tuple[RaveledVars, StatsType]:
+        """Make the transitions of one draw; return the point kept and what happened."""
+        try:
+            draw = self.chain.draw(q0.data, self.rng, self.tune)
+        except Fault as fault:
+            self._refuse(fault)
+            raise
+        state, info = draw.state, draw.info
+        stats = {
+            "mean_tree_accept": info.acceptance / info.transitions,
+            "accepted": info.accepted / info.transitions,
+            "diverging": info.diverging > 0,
+            "divergences": self.chain.divergences,
+            "n_transitions": info.transitions,
+            "step_size": draw.step_size,
+            "step_size_bar": self.chain.step_size_adaptation.averaged,
+            "log_det_metric": state.log_det,
+            "metric_floored": draw.floored,
+            "metric_replaced": draw.replaced,
+            "model_logp": float(state.logp),
+            "warning": draw.warning or self._divergence(draw, q0),
+        }
+        # A copy: what becomes of the draw must not reach the point that the geometry is of.
+        return RaveledVars(state.x.copy(), q0.point_map_info), [stats]
+
+    def _refuse(self, fault: Fault) -> None:
+        """An error where a chain cannot start."""
+        message = (
+            f"{type(self).__name__} cannot start from the current point: {fault} there. "
+            "Look for missing values in the data, inspect the model there with "
+            "`model.debug()`, and start elsewhere with `pm.sample(initvals=...)`."
+        )
+        if self._run.has_draws:
+            # An error would lose the chains before this one.
+            _log.error("%s The chains drawn so far are returned.", message)
+            raise KeyboardInterrupt
+        raise SamplingError(message)
+
+    def _divergence(self, draw: Draw, q0: RaveledVars) -> SamplerWarning | None:
+        if draw.info.divergence is None:
+            return None
+        # As in PyMC: not so many points as to fill the memory.
+        if self.tune or self.chain.divergences > 100:
+            return divergence(self.tune, None, None)
+        source, destination = (
+            DictToArrayBijection.rmap(RaveledVars(x.copy(), q0.point_map_info))
+            for x in draw.info.divergence
+        )
+        return divergence(self.tune, source, destination)
+
+    def reset_tuning(self) -> None:
+        """Forget what earlier chains have learned."""
+        self.tune = True
+        self.chain.restart()
+
+    def stop_tuning(self) -> None:
+        """Freeze what tuning has learned."""
+        super().stop_tuning()
+        self.chain.freeze()
+
+    def __reduce__(self):
+        """Pickle what sampling needs; not the model, which plain pickle cannot take."""
+        state = {k: v for k, v in vars(self).items() if not k.endswith("__newargs")}
+        return object.__new__, (type(self),), state
+
+    @property
+    def sampling_state(self) -> LangevinState:
+        """All that the next draw depends on, but the point: enough to go on elsewhere."""
+        return super().sampling_state
+
+    @sampling_state.setter
+    def sampling_state(self, state: LangevinState) -> None:
+        self._check_owner(state)
+        WithSamplingState.sampling_state.fset(self, state)
+        self.chain.forget_point()
+        self._run.restore(state)
+
+    def _check_owner(self, state: Any) -> None:
+        """Refuse a state that another sampler has learned."""
+        if not isinstance(state, LangevinState):
+            raise TypeError(
+                f"{type(self).__name__} takes the sampling state of a Langevin step, not "
+                f"{type(state).__name__}."
+            )
+        different = [
+            f"{name} {getattr(state, name)}, not {getattr(self, name)}"
+            for name in ("name", "metric_kind", "integrator", "target_accept", "dimension")
+            if getattr(state, name) != getattr(self, name)
+        ]
+        if different:
+            raise ValueError(
+                f"The sampling state is another sampler's: it has {'; '.join(different)}. Make "
+                "the step with the arguments that were used when the state was saved."
+            )
+
+    def end_chain(self) -> None:
+        """Tell that a callback ends this chain, and not the run, by its KeyboardInterrupt."""
+        self._run.complete()
+
+    def setup_chain(self, rng: RandomGenerator, tune: int, draws: int) -> None:
+        """Start a chain (PyMC 6.3 and later)."""
+        self._start_chain(rng, tune + draws)
+
+    def set_rng(self, rng: RandomGenerator) -> None:
+        """Start a chain (PyMC before 6.3, which does not say how long it is)."""
+        self._start_chain(rng, 0)
+
+    def _start_chain(self, rng: RandomGenerator, length: int) -> None:
+        self.rng = get_random_generator(rng, copy=False)
+        self.reset_tuning()
+        self._run.begin(length)
+
+    @staticmethod
+    def competence(var, has_grad):
+        """Compatible with continuous variables; NUTS stays PyMC's default."""
+        if var.dtype in continuous_types and has_grad:
+            return Competence.COMPATIBLE
+        return Competence.INCOMPATIBLE
+
+    @staticmethod
+    def _progressbar_config(n_chains=1):
+        return progress_columns(n_chains)
+
+    @staticmethod
+    def _make_progressbar_update_functions():
+        return (progress_update(),)

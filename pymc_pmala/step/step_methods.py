@@ -1,0 +1,198 @@
+"""PyMC step methods: PMALA, MMALA, SimplifiedMMALA and MALA."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pymc as pm
+from pymc.util import RandomGenerator
+from pytensor.graph.basic import Variable
+
+from pymc_pmala.step.langevin import Langevin
+
+__all__ = ["MALA", "MMALA", "PMALA", "SimplifiedMMALA"]
+
+
+class PMALA(Langevin):
+    r"""Position-dependent Metropolis-adjusted Langevin algorithm.
+
+    Proposes from a discretisation of the diffusion
+
+    .. math:: dX = \left(\tfrac12 A \nabla\log\pi + \Gamma\right) dt + A^{1/2} dW,
+              \qquad \Gamma_i = \tfrac12 \sum_j \partial_j A_{ij}, \quad A = G^{-1}
+
+    whose invariant density is the posterior π, and accepts with the Metropolis–Hastings
+    probability [1]_. G is the expected Fisher information of the model, derived from its
+    graph, or a metric of your own.
+
+    Parameters
+    ----------
+    vars : sequence of variables, optional
+        Random variables or value variables to sample; all by default. Others are held at
+        the values that other step methods give them.
+    metric : {"fisher", "softabs", "identity"}, array or callable, default "fisher"
+        ``"fisher"`` is the expected information :math:`\sum_f J_f^T K_f J_f` of the
+        model's factors. ``"softabs"`` makes the Hessian of the negative log-density positive
+        definite by the SoftAbs of its eigenvalues. An array is a constant metric, or its
+        diagonal. A callable ``metric(model, x)`` returns a d × d pytensor expression in the
+        raveled value variables ``x``.
+    integrator : {"exponential", "euler"}, default "exponential"
+        ``"euler"`` proposes :math:`N(x + \tfrac{h}{2} A\nabla\log\pi + h\Gamma,\; hA)`, as
+        in [1]_. ``"exponential"`` proposes
+        :math:`N(x + (1-\rho)(A\nabla\log\pi + 2\Gamma),\; (1-\rho^2) A)` with
+        :math:`\rho = e^{-h/2}`, which is exact where the posterior is Gaussian.
+    step_size : float, optional
+        h, where tuning starts; found by a short search if not given.
+    target_accept : float, optional
+        Acceptance rate to tune for; depends on the integrator and the dimension if not
+        given.
+    adapt_step_size : bool, default True
+        Whether to tune the step size.
+    step_size_jitter : float, default 0.0
+        Each draw's step is h times a number uniform in 1 ± this.
+    thin : int, optional
+        Transitions for each recorded draw after tuning; statistics are of all of them.
+        If not given, tuning finds how many make draws nearly independent, 32 at most: it
+        costs a chain that mixes slowly nothing, and saves PyMC's own work for a draw. With
+        ``"euler"``, the paper's proposal to the letter, it is 1. If given, all but the last
+        run in one compiled loop, which takes its time to compile.
+    model : pm.Model, optional
+        Taken from the ``with`` context by default.
+    initial_point : dict, optional
+        A point that gives the variables' shapes; ``model.initial_point()`` by default.
+    compile_kwargs : dict, optional
+        Passed to pytensor, ``{"mode": ...}`` for instance.
+    rng : int or numpy.random.Generator, optional
+        Seed; `pm.sample` sets its own for each chain.
+    blocked : bool, default True
+        Whether to update all variables in one transition, or each in one of its own.
+
+    References
+    ----------
+    .. [1] T. Xifara, C. Sherlock, S. Livingstone, S. Byrne and M. Girolami (2014).
+       Langevin diffusions and the Metropolis-adjusted Langevin algorithm.
+       Statistics & Probability Letters 91, 14–19.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> from pymc_pmala import PMALA
+    >>> with pm.Model():
+    ...     mu = pm.Normal("mu")
+    ...     sigma = pm.HalfNormal("sigma")
+    ...     y = pm.Normal("y", mu, sigma, observed=[1.2, 0.7, 2.1])
+    ...     idata = pm.sample(step=PMALA())  # doctest: +SKIP
+    """
+
+    name = "pmala"
+    drift = "gamma"
+
+
+class MMALA(Langevin):
+    r"""Manifold MALA with the drift as published by Girolami & Calderhead.
+
+    As `PMALA`, with
+    :math:`\Omega_i = |G|^{-1/2} \sum_j \partial_j (A_{ij} |G|^{1/2})` in the place of Γ
+    [1]_. The two agree where G is a Hessian, as for generalised linear models with
+    canonical link; elsewhere the diffusion behind MMALA does not keep the posterior, and
+    its Metropolis step has the more to reject.
+
+    Parameters are those of `PMALA`.
+
+    References
+    ----------
+    .. [1] M. Girolami and B. Calderhead (2011). Riemann manifold Langevin and Hamiltonian
+       Monte Carlo methods. J. R. Statist. Soc. B 73, 123–214.
+    """
+
+    name = "mmala"
+    drift = "omega"
+
+
+class SimplifiedMMALA(Langevin):
+    r"""Manifold MALA without the derivatives of the metric.
+
+    As `PMALA` with Γ = 0: mean :math:`x + \tfrac{h}{2} A(x) \nabla\log\pi`, covariance
+    :math:`hA(x)` [1]_. Cheaper by transition; farther from the posterior before the
+    Metropolis step where the geometry changes fast.
+
+    Parameters are those of `PMALA`.
+
+    References
+    ----------
+    .. [1] M. Girolami and B. Calderhead (2011). Riemann manifold Langevin and Hamiltonian
+       Monte Carlo methods. J. R. Statist. Soc. B 73, 123–214.
+    """
+
+    name = "simplified_mmala"
+    drift = "gradient"
+
+
+class MALA(Langevin):
+    r"""Pre-conditioned Metropolis-adjusted Langevin algorithm.
+
+    Mean :math:`x + \tfrac{h}{2} A \nabla\log\pi`, covariance :math:`hA`, with a constant
+    A [1]_, [2]_; or the exponential integrator's. One gradient per transition.
+
+    Parameters
+    ----------
+    vars : sequence of variables, optional
+        As for `PMALA`.
+    metric : {"adapt", "identity"} or array, default "adapt"
+        :math:`G = A^{-1}`. ``"adapt"`` averages the model's Fisher information over the
+        tuning draws and freezes it when tuning ends. With the exponential integrator, and
+        unless the metric has blocks or a band, noise is drawn with the average of
+        :math:`G^{-1}` for its covariance, which keeps chains from sticking in long tails.
+    integrator, step_size, target_accept, adapt_step_size, step_size_jitter, thin
+        As for `PMALA`.
+    model, initial_point, compile_kwargs, rng, blocked
+        As for `PMALA`.
+
+    References
+    ----------
+    .. [1] G. O. Roberts and J. S. Rosenthal (1998). Optimal scaling of discrete
+       approximations to Langevin diffusions. J. R. Statist. Soc. B 60, 255–268.
+    .. [2] G. O. Roberts and O. Stramer (2002). Langevin diffusions and Metropolis-Hastings
+       algorithms. Methodology and Computing in Applied Probability 4, 337–357.
+    """
+
+    name = "mala"
+    drift = "gradient"
+
+    def __init__(
+        self,
+        vars: Sequence[Variable] | None = None,
+        *,
+        metric: str | np.ndarray = "adapt",
+        integrator: str = "exponential",
+        step_size: float | None = None,
+        target_accept: float | None = None,
+        adapt_step_size: bool = True,
+        step_size_jitter: float = 0.0,
+        thin: int | None = None,
+        model: pm.Model | None = None,
+        initial_point: dict[str, np.ndarray] | None = None,
+        compile_kwargs: dict[str, Any] | None = None,
+        rng: RandomGenerator = None,
+        blocked: bool = True,
+    ):
+        if callable(metric) or (isinstance(metric, str) and metric not in ("adapt", "identity")):
+            raise ValueError(
+                f"MALA takes metric='adapt', metric='identity' or a constant array, not "
+                f"{metric!r}. For a metric that varies use PMALA, MMALA or SimplifiedMMALA."
+            )
+        super().__init__(
+            vars,
+            metric=metric,
+            integrator=integrator,
+            step_size=step_size,
+            target_accept=target_accept,
+            adapt_step_size=adapt_step_size,
+            step_size_jitter=step_size_jitter,
+            thin=thin,
+            model=model,
+            initial_point=initial_point,
+            compile_kwargs=compile_kwargs,
+            rng=rng,
+            blocked=blocked,
+        )

@@ -1,0 +1,1 @@
+"""What a modeler looks at beside the draws."""

@@ -1,0 +1,183 @@
+"""What a model's metric is made of, for the person who models."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pymc as pm
+from pytensor.graph.basic import Variable
+
+from pymc_pmala.calculus.differentiation import has_loop, has_opaque_op
+from pymc_pmala.compile import compile_graph
+from pymc_pmala.factorization import Factorization, find_factorization
+from pymc_pmala.information import NoInformation, factor_information, information_path
+from pymc_pmala.metric import Metric, SumMetric, build_metric, information_terms, softabs_metric
+from pymc_pmala.model.factors import Factor
+from pymc_pmala.model.target import Target, make_target
+from pymc_pmala.model.variables import TOOL_ADVICE
+from pymc_pmala.stack_traces import no_stack_traces
+from pymc_pmala.tools.tables import Tabular
+
+__all__ = ["FactorShare", "MetricExplanation", "explain_metric"]
+
+_FALLBACK = "SoftAbs of its Hessian"
+
+
+class FactorShare(NamedTuple):
+    """What one factor of the model contributes to the metric at a point.
+
+    Attributes
+    ----------
+    name : str
+        Name of the variable or potential.
+    distribution : str
+        Its distribution.
+    path : str
+        How its information was found.
+    share : float
+        Its share of the trace of G.
+    rank : int
+        In how many directions it knows something.
+    smallest : float
+        Smallest eigenvalue of its contribution; not negative, if its rule is right.
+    """
+
+    name: str
+    distribution: str
+    path: str
+    share: float
+    rank: int
+    smallest: float
+
+
+@dataclass(frozen=True, repr=False)
+class MetricExplanation(Tabular):
+    """The metric of a model at a point, factor by factor; prints as a table.
+
+    Attributes
+    ----------
+    factors : list of FactorShare
+    dimension : int
+    smallest, largest : float
+        Extreme eigenvalues of G at the point.
+    structure : str
+        The shape of G that its factorization makes use of.
+    directions : int
+        Number of directions along which a PMALA transition differentiates the model, beside
+        its gradient: by it the cost of a transition grows with the dimension.
+    """
+
+    factors: list[FactorShare]
+    dimension: int
+    smallest: float
+    largest: float
+    structure: str
+    directions: int
+
+    _TITLE = "Fisher metric"
+    _TEXT = ("factor", "distribution", "information")
+    _NUMBERS = ("share of trace", "rank")
+
+    def _cells(self) -> list[tuple[str, ...]]:
+        return [
+            (f.name, f.distribution, f.path, f"{f.share:.1%}", str(f.rank)) for f in self.factors
+        ]
+
+    def _notes(self) -> list[str]:
+        return [
+            f"dimension {self.dimension}, {self.structure}",
+            f"eigenvalues of G from {self.smallest:.3g} to {self.largest:.3g}",
+            "a PMALA transition takes the gradient of the log-density, and directional gradients "
+            f"along {self.directions} directions",
+            *[
+                f"the information of {f.name} is negative in some direction: look at its rule"
+                for f in self.factors
+                if f.share < 0 or f.smallest < -1e-6 * self.largest
+            ],
+        ]
+
+
+@no_stack_traces()
+def explain_metric(
+    model: pm.Model | None = None,
+    *,
+    point: Mapping[str, np.ndarray] | None = None,
+    vars: Sequence[Variable] | None = None,
+) -> MetricExplanation:
+    """Tell what each factor of a model contributes to its Fisher metric.
+
+    Parameters
+    ----------
+    model : pm.Model, optional
+        Taken from the ``with`` context by default.
+    point : mapping of str to array, optional
+        Values of the value variables at which to look; ``model.initial_point()`` by default.
+    vars : sequence of variables, optional
+        The variables to be sampled, default all.
+
+    Returns
+    -------
+    MetricExplanation
+        Prints as a table in a terminal and in a notebook.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> from pymc_pmala import explain_metric
+    >>> with pm.Model() as model:
+    ...     mu = pm.Normal("mu", 0, 10)
+    ...     y = pm.Normal("y", mu, 1, observed=[0.3, 1.2, 0.8])
+    >>> explain_metric(model).factors[1].path
+    'closed form'
+    """
+    target = make_target(pm.modelcontext(model), vars, point, TOOL_ADVICE)
+    x = target.start
+    metric = build_metric("fisher", target)
+    factorization = find_factorization(metric, x, target.shared.values())
+    parts = [_part(target, factor) for factor in target.factors]
+    graphs = [metric.matrix(), *[part.matrix() for _, part in parts]]
+    whole, *matrices = compile_graph([target.x], graphs, target.model, mode="interpreted")(x)
+    eigenvalues = np.linalg.eigvalsh(whole)
+    return MetricExplanation(
+        factors=[
+            FactorShare(
+                factor.name,
+                _distribution(factor),
+                path,
+                float(np.trace(matrix) / np.trace(whole)),
+                int(np.linalg.matrix_rank(matrix, hermitian=True)),
+                float(np.linalg.eigvalsh(matrix)[0]),
+            )
+            for factor, (path, _), matrix in zip(target.factors, parts, matrices, strict=True)
+        ],
+        dimension=len(x),
+        smallest=float(eigenvalues[0]),
+        largest=float(eigenvalues[-1]),
+        structure=_structure(factorization, target),
+        directions=len(factorization.seeds),
+    )
+
+
+def _part(target: Target, factor: Factor) -> tuple[str, Metric]:
+    """The path that a factor takes, and its own contribution to the metric."""
+    try:
+        forms = factor_information(factor)
+    except NoInformation:
+        return _FALLBACK, softabs_metric(target.x, factor.logp.sum())
+    metric = SumMetric(information_terms(target.x, forms))
+    return information_path(factor) or _FALLBACK, metric
+
+
+def _distribution(factor: Factor) -> str:
+    if factor.op is None:
+        return "Potential"
+    return type(factor.op).__name__.removesuffix("RV").lstrip("_")
+
+
+def _structure(factorization: Factorization, target: Target) -> str:
+    if has_loop([target.logp]):
+        return "dense, derivatives of G by finite differences through the model's loop"
+    if has_opaque_op([target.logp]):
+        return "dense, derivatives of G by finite differences, for want of second derivatives"
+    return str(factorization)

@@ -1,0 +1,339 @@
+"""Pictures of the geometry along a chain, of tuning, and of samplers compared."""
+
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pymc as pm
+from pymc.blocking import DictToArrayBijection, RaveledVars
+
+from pymc_pmala.compile import compile_graph
+from pymc_pmala.metric import MetricChoice
+from pymc_pmala.tools.quality import ENOUGH
+from pymc_pmala.tools.trajectory import metric_along, unconstrained_points
+
+__all__ = ["plot_comparison", "plot_metric", "plot_tuning"]
+
+BLUE = "#0072b2"
+ORANGE = "#d55e00"
+GREY = "#555555"
+CHAIN_COLOURS = ("#0072b2", "#56b4e9", "#009e73", "#cc79a7")
+
+STYLES = ("-", "--", ":", "-.")
+"""Lines of the steps of a compound."""
+
+_ELLIPSE = np.linspace(0.0, 2.0 * np.pi, 73)
+_CLOUD = 3000
+
+
+def plot_metric(
+    idata: Any,
+    var_names: Sequence[str],
+    *,
+    metric: MetricChoice = "fisher",
+    ellipses: int = 30,
+    model: pm.Model | None = None,
+    ax: Any = None,
+) -> Any:
+    r"""Draw the local metric along a chain over the posterior of two variables.
+
+    Each ellipse belongs to one draw :math:`x` of the first chain and is a contour, at half a
+    standard deviation, of :math:`N(x, G(x)^{-1})`, by which a position-dependent sampler
+    scales and turns its proposals there. Where all of them look alike, a constant metric
+    would do. In variables that PyMC samples on another scale, such as logarithms, the
+    ellipses are bent as that scale is.
+
+    Parameters
+    ----------
+    idata : InferenceData or DataTree
+        Draws of the model.
+    var_names : sequence of two str
+        Two scalars: variables, or elements such as ``"theta[0]"`` or ``"theta[Choate]"``.
+    metric : {"fisher", "softabs", "identity"}, array or callable, default "fisher"
+        The metric, as for `PMALA`.
+    ellipses : int, default 30
+        Number of ellipses, at draws spread evenly over the chain.
+    model : pm.Model, optional
+        Taken from the ``with`` context by default.
+    ax : matplotlib axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib axes
+    """
+    if len(var_names) != 2:
+        raise ValueError(f"var_names must name two scalars, not {list(var_names)}.")
+    model = pm.modelcontext(model)
+    pair = [_element(idata.posterior, name, model) for name in var_names]
+    sizes = idata.posterior.sizes
+    count = min(ellipses, sizes["draw"])
+    where = [(0, i) for i in np.linspace(0, sizes["draw"] - 1, count).round().astype(int)]
+    contours = _contours(unconstrained_points(idata, model, where), pair, model, metric)
+
+    ax = _new_axes(1, 1, (6, 5)) if ax is None else ax
+    cloud = [_draws(idata.posterior, part).ravel() for part in pair]
+    thin = max(1, len(cloud[0]) // _CLOUD)
+    ax.plot(
+        *(values[::thin] for values in cloud), ".", color=GREY, ms=3, alpha=0.3, mew=0, zorder=0,
+        label="posterior",
+    )  # fmt: skip
+    for i, contour in enumerate(contours):
+        ax.fill(*contour, color=BLUE, alpha=0.12, lw=0)
+        label = None if i else "local metric, half a standard deviation"
+        ax.plot(*contour, color=BLUE, lw=1, alpha=0.8, label=label)
+    chain = [_draws(idata.posterior, part)[tuple(np.transpose(where))] for part in pair]
+    ax.plot(*chain, "o", color=ORANGE, ms=3, mew=0, label="its draws")
+    ax.set(xlabel=var_names[0], ylabel=var_names[1])
+    ax.legend(
+        frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=3, borderaxespad=0.2,
+        fontsize="small", columnspacing=1.0,
+    )  # fmt: skip
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax
+
+
+def plot_tuning(idata: Any, *, step: Any = None, axes: Sequence[Any] | None = None) -> Any:
+    """Draw step size and acceptance rate through tuning, and on into the draws kept.
+
+    Parameters
+    ----------
+    idata : InferenceData or DataTree
+        Draws with their tuning: ``pm.sample(..., discard_tuned_samples=False)``.
+    step : Langevin step method, optional
+        The step that made them: its target for the acceptance rate and its largest step size
+        are drawn as dotted lines.
+    axes : sequence of two matplotlib axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    ndarray of two matplotlib axes
+        Step size, acceptance rate.
+    """
+    if not hasattr(idata, "warmup_sample_stats"):
+        raise ValueError(
+            "The draws of tuning are not there. Keep them with "
+            "`pm.sample(..., discard_tuned_samples=False)`."
+        )
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    tuned = idata.warmup_sample_stats.sizes["draw"]
+    both = _new_axes(2, 1, (8, 5)) if axes is None else np.asarray(axes)
+    steps, acceptance = both
+    # About as many averages as the eye can tell apart.
+    width = max(1, (tuned + idata.sample_stats.sizes["draw"]) // 40)
+    step_sizes, rates = _through(idata, "step_size"), _through(idata, "acceptance_rate")
+    chains = idata.sample_stats["chain"].values.tolist()
+    for i, chain in enumerate(chains):
+        colour = CHAIN_COLOURS[i % len(CHAIN_COLOURS)]
+        # Beside other steps, each statistic has a row for every step that has it.
+        for j, step_size in enumerate(step_sizes[i]):
+            label = f"chain {chain}" if j == 0 else None
+            steps.plot(step_size, color=colour, lw=1, ls=STYLES[j % len(STYLES)], label=label)
+        for j, rate in enumerate(rates[i]):
+            centres, means = _window_means(rate, tuned, width)
+            style = STYLES[j % len(STYLES)]
+            acceptance.plot(centres, means, color=colour, lw=1, ls=style, marker=".", ms=4)
+    steps.set(ylabel="step size", yscale="log")
+    steps.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    steps.yaxis.set_major_formatter("{x:g}")
+    steps.yaxis.set_minor_formatter(NullFormatter())
+    acceptance.set(ylabel=f"acceptance rate\nmeans of {width} draws", ylim=(0, 1), xlabel="draw")
+    if step is not None:
+        largest = step.step_size_adaptation.largest
+        steps.axhline(largest, color=GREY, lw=1, ls=":", label="largest")
+        acceptance.axhline(step.target_accept, color=GREY, lw=1, ls=":", label="target")
+        acceptance.legend(frameon=False, fontsize="small", loc="upper right")
+    for ax in both:
+        ax.axvline(tuned - 0.5, color=GREY, lw=1, ls="--")
+        ax.margins(x=0.01)
+        ax.spines[["top", "right"]].set_visible(False)
+    steps.legend(
+        frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=6, fontsize="small",
+        borderaxespad=0.2,
+    )  # fmt: skip
+    acceptance.annotate(
+        "end of tuning", (tuned, 0), xytext=(4, 4), textcoords="offset points", color=GREY
+    )  # fmt: skip
+    return both
+
+
+def plot_comparison(
+    samplers: Sequence[Any], recommended: str | None, axes: Sequence[Any] | None
+) -> Any:
+    """Bars of a comparison: effective draws a second, and the time to 400 by phase."""
+    from matplotlib.patches import Patch
+
+    measured = [f for f in samplers if np.isfinite(f.seconds_to_enough)]
+    size = (10, 0.8 + 0.5 * len(measured))
+    both = _new_axes(1, 2, size) if axes is None else np.asarray(axes)
+    rates, times = both
+    places = np.arange(len(measured))[::-1]
+    strength = [1.0 if f.trouble is None else 0.25 for f in measured]
+    colours = list(zip([BLUE] * len(measured), strength, strict=True))
+    rates.barh(places, [f.ess_per_second for f in measured], color=colours)
+    rates.set(xlabel="effective draws a second of sampling")
+    if min(strength) < 1:
+        rates.set_title("pale: draws not to be relied on", loc="left", fontsize="small")
+    left = np.zeros(len(measured))
+    sampling = [ENOUGH / f.ess_per_second for f in measured]
+    phases = {
+        "compiling": ([f.compile_seconds for f in measured], "#999999"),
+        "tuning": ([f.tuning_seconds for f in measured], "#56b4e9"),
+        "sampling": (sampling, BLUE),
+    }
+    keys = []
+    for label, (seconds, colour) in phases.items():
+        colours = list(zip([colour] * len(measured), strength, strict=True))
+        times.barh(places, seconds, left=left, color=colours)
+        keys.append(Patch(color=colour, label=label))
+        left += seconds
+    times.set(xlabel=f"seconds to {ENOUGH} effective draws")
+    times.legend(
+        handles=keys, frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=3,
+        fontsize="small", borderaxespad=0.2,
+    )  # fmt: skip
+    for ax, names in ((rates, [f.name for f in measured]), (times, [""] * len(measured))):
+        ax.set_yticks(places, names)
+        ax.spines[["top", "right"]].set_visible(False)
+    for tick, f in zip(rates.get_yticklabels(), measured, strict=True):
+        tick.set_fontweight("bold" if f.name == recommended else "normal")
+    return both
+
+
+def _new_axes(rows: int, columns: int, size: tuple[float, float]) -> Any:
+    import matplotlib.pyplot as plt
+
+    sharex = rows > 1
+    return plt.subplots(rows, columns, figsize=size, sharex=sharex, layout="constrained")[1]
+
+
+# ---- Variables by the names that ArviZ gives them ----------------------------------------
+
+
+class _Element(NamedTuple):
+    """One scalar of a model: a variable and where in it."""
+
+    rv: Any
+    place: tuple[int, ...]
+
+
+def _element(posterior: Any, label: str, model: pm.Model) -> _Element:
+    """The scalar that a label such as ``theta[0]`` stands for."""
+    name, inside = re.fullmatch(r"([^\[]*)(?:\[(.*)\])?", label, flags=re.DOTALL).groups()  # type: ignore[union-attr]
+    free = {rv.name: rv for rv in model.free_RVs}
+    if name not in free:
+        raise ValueError(f"{name!r} is not a free variable of the model: {sorted(free)}.")
+    rv = free[name]
+    dims = posterior[name].dims[2:]
+    tokens = [token.strip() for token in inside.split(",")] if inside else []
+    if len(tokens) != len(dims):
+        raise ValueError(
+            f"{label!r} is not a scalar: give the {len(dims)} places of an element of {name!r}, "
+            f"for example '{name}[{', '.join('0' * len(dims))}]'."
+        )
+    if not _is_elementwise(rv, model):
+        raise ValueError(f"{name!r} is not sampled element by element, and has no ellipse.")
+    places = [
+        _place(posterior[name][dim].values, token) for dim, token in zip(dims, tokens, strict=True)
+    ]
+    return _Element(rv, tuple(places))
+
+
+def _is_elementwise(rv: Any, model: pm.Model) -> bool:
+    """Whether each element is sampled by itself: its transform has then its own Jacobian."""
+    transform, value = model.rvs_to_transforms[rv], model.rvs_to_values[rv]
+    if transform is None:
+        return True
+    return transform.log_jac_det(value, *rv.owner.inputs).ndim == rv.ndim
+
+
+def _place(labels: np.ndarray, token: str) -> int:
+    found = [i for i, label in enumerate(labels) if str(label) == token]
+    if not found:
+        raise ValueError(f"{token!r} is none of {[str(label) for label in labels]}.")
+    return found[0]
+
+
+def _draws(posterior: Any, element: _Element) -> np.ndarray:
+    return posterior[element.rv.name].values[(..., *element.place)]
+
+
+# ---- Ellipses ----------------------------------------------------------------------------
+
+
+def _contours(
+    points: Sequence[dict[str, np.ndarray]],
+    pair: Sequence[_Element],
+    model: pm.Model,
+    metric: MetricChoice,
+) -> list[np.ndarray]:
+    """Contours in the variables' own scale, a 2 × n array for each point."""
+    natural = model.replace_rvs_by_values([part.rv for part in pair])
+    backward = compile_graph(
+        model.value_vars,
+        [value[part.place] for value, part in zip(natural, pair, strict=True)],
+        model,
+        mode="interpreted",
+    )
+    contours = []
+    for point, (x, g) in zip(points, metric_along(points, model, metric), strict=True):
+        places = [_position(x, part, model) for part in pair]
+        covariance = np.linalg.inv(g)[np.ix_(places, places)]
+        circle = 0.5 * np.array([np.cos(_ELLIPSE), np.sin(_ELLIPSE)])
+        offsets = np.linalg.cholesky(covariance) @ circle
+        contours.append(
+            np.transpose([backward(*_moved(point, x, places, step, model)) for step in offsets.T])
+        )
+    return contours
+
+
+def _position(x: RaveledVars, element: _Element, model: pm.Model) -> int:
+    """Place of a scalar in the raveled vector."""
+    name, before = model.rvs_to_values[element.rv].name, 0
+    for variable, shape, size, *_ in x.point_map_info:
+        if variable == name:
+            return before + int(np.ravel_multi_index(element.place, shape) if shape else 0)
+        before += size
+    raise ValueError(f"{element.rv.name!r} is discrete, and has no metric.")
+
+
+def _moved(
+    point: dict[str, np.ndarray],
+    x: RaveledVars,
+    places: Sequence[int],
+    step: np.ndarray,
+    model: pm.Model,
+) -> list[np.ndarray]:
+    """Values of all value variables with two of the raveled ones moved."""
+    moved = x.data.copy()
+    moved[list(places)] += step
+    there = point | DictToArrayBijection.rmap(RaveledVars(moved, x.point_map_info))
+    return [np.asarray(there[v.name], dtype=v.dtype) for v in model.value_vars]
+
+
+# ---- Statistics --------------------------------------------------------------------------
+
+
+def _through(idata: Any, name: str) -> np.ndarray:
+    """A statistic through tuning and after: chains, steps that have it, draws."""
+    parts = []
+    for group in (idata.warmup_sample_stats, idata.sample_stats):
+        values = group[name].values
+        parts.append(np.moveaxis(values.reshape(*values.shape[:2], -1), 2, 1))
+    return np.concatenate(parts, axis=2)
+
+
+def _window_means(values: np.ndarray, tuned: int, width: int) -> tuple[np.ndarray, np.ndarray]:
+    """Means over windows that do not straddle the end of tuning."""
+    centres, means = [], []
+    for first, last in ((0, tuned), (tuned, len(values))):
+        for start in range(first, last, width):
+            stop = min(start + width, last)
+            # A last window much shorter than the others would jump about.
+            if stop - start >= width / 2:
+                centres.append((start + stop - 1) / 2)
+                means.append(values[start:stop].mean())
+    return np.array(centres), np.array(means)
