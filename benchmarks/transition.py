@@ -7,7 +7,6 @@ import numpy as np
 import pymc as pm
 from pymc.blocking import DictToArrayBijection
 from pymc.pytensorf import compile as pymc_compile
-from pymc.pytensorf import make_shared_replacements
 
 from benchmarks.data import load_logistic
 from benchmarks.models import (
@@ -18,8 +17,9 @@ from benchmarks.models import (
 )
 from pymc_pmala import MALA, MMALA, PMALA, SimplifiedMMALA
 from pymc_pmala.calculus.differentiation import gradient
-from pymc_pmala.factorization.factorization import Arrow
-from pymc_pmala.information import ravel_model
+from pymc_pmala.factorization import Arrow
+from pymc_pmala.kernel.kernel import State
+from pymc_pmala.model.target import make_target
 
 __all__ = ["dimension_table", "transition_table"]
 
@@ -64,11 +64,12 @@ def dimension_table(dimensions: list[int]) -> list[dict]:
         step = PMALA(model=model)
         calls = {"gradient": gradient_call(model), "transition": transition_call(step, model)}
         seconds = interleaved(calls)
+        is_arrow = isinstance(step.kernel.factorization, Arrow)
         rows.append(
             {
                 "model": kind,
                 "dimension": dimension,
-                "factorization": "arrow" if isinstance(step._factorization, Arrow) else "dense",
+                "factorization": "arrow" if is_arrow else "dense",
                 "gradient_us": 1e6 * seconds["gradient"],
                 "transition_us": 1e6 * seconds["transition"],
                 "gradients": seconds["transition"] / seconds["gradient"],
@@ -79,26 +80,21 @@ def dimension_table(dimensions: list[int]) -> list[dict]:
 
 def gradient_call(model: pm.Model) -> Callable[[], object]:
     """A compiled call of log-density and gradient at the initial point."""
-    point = model.initial_point()
-    shared = make_shared_replacements(point, model.value_vars, model)
-    raveled = ravel_model(model, model.value_vars, point, shared)
+    target = make_target(model)
     with model:
-        outputs = [raveled.logp, gradient(raveled.logp, raveled.x)]
-        function = pymc_compile([raveled.x], outputs)
+        outputs = [target.logp, gradient(target.logp, target.x)]
+        function = pymc_compile([target.x], outputs)
     function.trust_input = True
-    x = np.concatenate([np.ravel(point[v.name]) for v in model.value_vars])
+    x = target.start
     return lambda: function(x)
 
 
 def transition_call(step, model: pm.Model) -> Callable[[], object]:
-    """The compiled transition that a step makes at each draw."""
-    point = model.initial_point()
-    x = np.concatenate([np.ravel(point[v.name]) for v in model.value_vars])
-    state = step._state_at(x)
+    """The transition that a step makes at each draw."""
+    x = DictToArrayBijection.map(model.initial_point()).data
+    kernel, state, scales = step.kernel, step.chain.state_at(x), step.chain.scales(0.5)
     noise = np.random.default_rng(1).standard_normal(len(x))
-    scales = step._scales(0.5)
-    arguments = (noise, *scales, *state[:3], *state.factor)
-    return lambda: step._transition(*arguments)
+    return lambda: kernel.propose(state, noise, scales)
 
 
 def python_seconds(step, model: pm.Model) -> float:
@@ -107,15 +103,16 @@ def python_seconds(step, model: pm.Model) -> float:
     step.set_rng(np.random.default_rng(1))
     step.astep(point)
     step.stop_tuning()
-    outputs = transition_call(step, model)()
-    compiled, step._transition = step._transition, lambda *inputs: list(outputs)
+    proposed, log_acceptance = transition_call(step, model)()
+    kernel, propose = step.kernel, step.kernel.propose
+    kernel.propose = lambda *inputs: (State(*proposed), float(log_acceptance))
 
     def draw() -> None:
         nonlocal point
         point, _ = step.astep(point)
 
     seconds = interleaved({"draw": draw})["draw"]
-    step._transition = compiled
+    kernel.propose = propose
     return seconds
 
 

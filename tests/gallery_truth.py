@@ -15,13 +15,12 @@ import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 from gallery import GALLERY, Entry
+from modes import INTERPRETED
 from pymc.blocking import DictToArrayBijection
 from pytensor.graph.replace import graph_replace, vectorize_graph
 from scipy.optimize import minimize
 from scipy.special import gammaln
 from scipy.stats import chi2, norm, qmc
-
-from pymc_pmala.compile.functions import INTERPRETED
 
 __all__ = ["REFERENCE", "initial_logp", "truth"]
 

@@ -5,11 +5,10 @@ import pymc as pm
 import pytest
 
 from pymc_pmala import MALA, MMALA, PMALA, SimplifiedMMALA
+from pymc_pmala.factorization import Dense
 from pymc_pmala.step.adaptation import Mixing
-from pymc_pmala.compile.functions import INTERPRETED
-from pymc_pmala.factorization.factorization import Dense
 
-MODE = {"compile_kwargs": {"mode": INTERPRETED}}
+MODE = {"compile_kwargs": {"mode": "interpreted"}}
 QUIET = {"progressbar": False, "compute_convergence_checks": False}
 
 
@@ -69,8 +68,8 @@ def test_thinning_is_learned_in_tuning_and_told(method):
         step = method(**MODE)
         idata = pm.sample(draws=30, tune=200, chains=1, step=step, random_seed=1,
                           discard_tuned_samples=False, **QUIET)  # fmt: skip
-    assert 1 < step.transitions <= 32
-    assert (idata.sample_stats["n_transitions"] == step.transitions).all()
+    assert 1 < step.chain.transitions <= 32
+    assert (idata.sample_stats["n_transitions"] == step.chain.transitions).all()
     assert (idata.warmup_sample_stats["n_transitions"] == 1).all()
 
 
@@ -79,7 +78,7 @@ def test_a_draw_is_one_transition_for_euler_and_where_the_user_says_so():
         for options in ({"integrator": "euler"}, {"thin": 1}):
             step = PMALA(**options, **MODE)
             pm.sample(draws=5, tune=200, chains=1, step=step, random_seed=1, **QUIET)
-            assert step.transitions == 1
+            assert step.chain.transitions == 1
 
 
 def no_event():
@@ -93,9 +92,10 @@ def no_event():
 def acceptance_far_out(step):
     """Mean acceptance of a tuned chain's proposals from its lowest point in a thousand."""
     pm.sample(step=step, draws=5, tune=1000, chains=1, random_seed=3, **QUIET)
-    state, _ = step._evaluate(np.array([-10.0]))
-    step_size = step._current_step_size()
-    ratios = [step._propose(state, step_size)[2] for _ in range(500)]
+    state = step.chain.state_at(np.array([-10.0]))
+    scales = step.chain.scales(step.chain.step_size(tuning=False))
+    noises = np.random.default_rng(3).normal(size=(500, 1))
+    ratios = [step.kernel.propose(state, noise, scales)[1] for noise in noises]
     return np.exp(np.minimum(ratios, 0.0)).mean()
 
 
@@ -103,7 +103,7 @@ def test_mala_does_not_strand_in_a_tail_where_the_metric_vanishes(monkeypatch):
     with no_event():
         separate = acceptance_far_out(MALA(thin=1, **MODE))
         # With one matrix for drift and noise the same test must fail.
-        monkeypatch.setattr("pymc_pmala.step.step_methods.Averaged", Dense)
+        monkeypatch.setattr("pymc_pmala.step.preconditioning.Averaged", Dense)
         one = acceptance_far_out(MALA(thin=1, **MODE))
     assert one < 0.6 < separate
 

@@ -6,7 +6,6 @@ import pymc as pm
 import pytest
 
 from pymc_pmala import MALA, PMALA
-from pymc_pmala.compile.functions import INTERPRETED
 
 SLOPES = [0.5, -0.3, 0.2]
 
@@ -67,7 +66,7 @@ def hierarchy():
 def test_a_hierarchy_does_not_run_into_its_neck(seed):
     with pm.Model() as model:
         hierarchy()
-        step = PMALA(rng=seed, compile_kwargs={"mode": INTERPRETED})
+        step = PMALA(rng=seed, compile_kwargs={"mode": "interpreted"})
     point = model.initial_point()
     point["theta"] = 500.0 * np.ones(8)
     point, _ = step.step(point)
@@ -82,7 +81,7 @@ def test_the_first_tuning_step_brings_a_regression_home(sampler):
     with pm.Model() as model:
         b = pm.Normal("b", 0, 10, shape=4)
         pm.Poisson("y", pm.math.exp(b[0] + x @ b[1:]), observed=y)
-        step = sampler(rng=1, compile_kwargs={"mode": INTERPRETED})
+        step = sampler(rng=1, compile_kwargs={"mode": "interpreted"})
     logp = model.compile_logp()
     point, _ = step.step(model.initial_point())
     assert logp(point) > logp({"b": np.r_[3.0, SLOPES]}) - 20.0

@@ -5,7 +5,7 @@ import arviz as az
 import numpy as np
 import pytest
 
-from pymc_pmala import demo
+from pymc_pmala.tools import demo
 
 
 @pytest.fixture(scope="module")

@@ -7,14 +7,15 @@ import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 import pytest
+from modes import INTERPRETED
 from pymc.distributions import transforms
 from pymc.stats.convergence import WarningType
 
 from pymc_pmala import MALA, PMALA
+from pymc_pmala.factorization import Arrow, Dense
 from pymc_pmala.factorization.banded import BandedArrow
-from pymc_pmala.compile.functions import INTERPRETED
-from pymc_pmala.step.diagnosis import Diagnosis, Tally
-from pymc_pmala.factorization.factorization import Arrow, Dense
+from pymc_pmala.kernel.kernel import Info
+from pymc_pmala.step.diagnosis import Diagnosis
 
 QUICK = {"mode": "FAST_COMPILE"}
 DRAWS = 600
@@ -25,7 +26,7 @@ def warnings_of(acceptance, target=0.5, could_grow=True):
     diagnosis = Diagnosis(target)
     uniform = np.random.default_rng(1).random(len(acceptance))
     found = [
-        diagnosis.observe(Tally(1, a, int(u < a), int(u >= a)), could_grow)
+        diagnosis.observe(Info(1, a, int(u < a), int(u >= a)), could_grow)
         for a, u in zip(acceptance, uniform, strict=True)
     ]
     return [warning.kind for warning in found if warning is not None]
@@ -58,7 +59,7 @@ def floor_warnings_of(floored):
     diagnosis, found = Diagnosis(0.5), []
     looks = iter(floored)
     for _ in range(10 * len(floored)):
-        diagnosis.observe(Tally(1, 0.5, 1), True)
+        diagnosis.observe(Info(1, 0.5, 1), True)
         if diagnosis.wants_metric:
             found.append(diagnosis.observe_floor(next(looks, False)))
     return sum(warning is not None for warning in found)
@@ -130,7 +131,7 @@ def test_an_unidentified_direction_is_told_and_a_correlated_one_is_not(
     method, build, floored, caplog
 ):
     model = build()
-    step = method(model=model, compile_kwargs={"mode": INTERPRETED})
+    step = method(model=model, compile_kwargs={"mode": "interpreted"})
     with caplog.at_level(logging.WARNING):
         idata = sample(model, step, draws=210, chains=1, cores=1)
     messages = [r.getMessage() for r in caplog.records if "metric's floor" in r.getMessage()]
@@ -224,16 +225,16 @@ def test_every_divergence_of_a_draw_counts_and_says_where(thin):
     model = broken_beyond_a_half()
     step = PMALA(metric="identity", model=model, compile_kwargs=QUICK, thin=thin)
     if thin is None:
-        step.stop_tuning = lambda: (PMALA.stop_tuning(step), setattr(step, "transitions", 4))
+        step.stop_tuning = lambda: (PMALA.stop_tuning(step), setattr(step.chain, "transitions", 4))
     seen = []
-    compiled = step._transition
+    propose = step.kernel.propose
 
-    def transition(*inputs):
-        outputs = compiled(*inputs)
-        seen.append((inputs[3].copy(), outputs[2].copy()))
-        return outputs
+    def observed(state, *inputs):
+        proposed, ratio = propose(state, *inputs)
+        seen.append((state.x.copy(), proposed.x.copy()))
+        return proposed, ratio
 
-    step._transition = transition
+    step.kernel.propose = observed
     idata = sample(model, step, chains=1, cores=1, keep_warning_stat=True)
     stats = idata.sample_stats
     diverging = stats["diverging"].values[0]
@@ -264,22 +265,15 @@ def test_a_leap_reports_what_its_transitions_did():
     )
     rng, x = np.random.default_rng(3), np.array([0.3, 0.1])
     noises, log_uniforms = rng.normal(size=(7, 2)), np.log(rng.uniform(size=7))
-    expected, (state, log_det) = Tally(), one._evaluate(x)
+    scales = one.chain.scales(1.0)
+    expected, state = Info(), one.kernel.init(x)
     for noise, log_uniform in zip(noises, log_uniforms, strict=True):
-        proposed, _, ratio = one._call(state, noise, one._scales(1.0))
+        proposed, ratio = one.kernel.propose(state, noise, scales)
         if expected.add(ratio, log_uniform, state.x, proposed.x, float(proposed.logp)):
             state = proposed
-
-    class Recorded:
-        def standard_normal(self, size, dtype):
-            return noises
-
-        def random(self, size, dtype):
-            return -np.expm1(log_uniforms)
-
-    found, many.rng = Tally(), Recorded()
-    last, _ = many._leap_from(many._evaluate(x)[0], log_det, 1.0, found)
+    last, found = many.kernel.run(many.kernel.init(x), noises, log_uniforms, scales)
     np.testing.assert_allclose(last.x, state.x, rtol=1e-12)
+    np.testing.assert_allclose(last.log_det, state.log_det, rtol=1e-12)
     assert expected.diverging > 0
     np.testing.assert_allclose(found.acceptance, expected.acceptance, rtol=1e-9)
     np.testing.assert_allclose(found.divergence, expected.divergence, rtol=1e-9)
@@ -289,26 +283,26 @@ def test_a_leap_reports_what_its_transitions_did():
 
 def test_stuck_counts_proposals_and_not_draws():
     diagnosis = Diagnosis(None)
-    told = [diagnosis.observe(Tally(30, 0.0, 0, 30), True) for _ in range(5)]
+    told = [diagnosis.observe(Info(30, 0.0, 0, 30), True) for _ in range(5)]
     assert [warning is not None for warning in told] == [False, False, False, True, False]
     assert "120 proposals in a row" in told[3].message
     # A chain that moves in each draw, though not in its last transitions, is not stuck.
     diagnosis = Diagnosis(None)
-    assert not any(diagnosis.observe(Tally(30, 2.0, 2, 25), True) for _ in range(300))
+    assert not any(diagnosis.observe(Info(30, 2.0, 2, 25), True) for _ in range(300))
 
 
 def test_without_tuning_the_advice_is_to_tune_and_not_to_tune_longer():
     for tuned, words in ((0, "has not been tuned"), (50, "Tune longer than 50 draws")):
         diagnosis = Diagnosis(0.5)
         diagnosis.tuned = tuned
-        found = [diagnosis.observe(Tally(1, 0.1, 1), True) for _ in range(200)]
+        found = [diagnosis.observe(Info(1, 0.1, 1), True) for _ in range(200)]
         assert words in found[-1].message
 
 
 def test_steps_that_are_too_small_are_told_once_and_not_also_as_slow_draws():
     diagnosis = Diagnosis(0.5)
     diagnosis.tuned = 50
-    [*_, warning] = [diagnosis.observe(Tally(1, 0.99, 1), True) for _ in range(200)]
+    [*_, warning] = [diagnosis.observe(Info(1, 0.99, 1), True) for _ in range(200)]
     assert "smaller than they need to be" in warning.message
     assert diagnosis.judge_mixing(np.array([0.97]), {"x": 1}, 32) is None
 

@@ -4,12 +4,12 @@ import numpy as np
 import pytensor
 import pytensor.tensor as pt
 import pytest
+from modes import INTERPRETED
 from pytensor.graph.op import Op
 from pytensor.scalar import basic as scalar
 from pytensor.scalar.basic import UnaryScalarOp
 from pytensor.tensor.elemwise import Elemwise
 
-from pymc_pmala.compile.functions import INTERPRETED
 from pymc_pmala.calculus.differentiation import batch, gradient, pushforward
 from pymc_pmala.information.patterns import operation
 

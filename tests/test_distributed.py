@@ -13,7 +13,6 @@ import pytest
 
 import pymc_pmala
 from pymc_pmala import PMALA
-from pymc_pmala.compile.functions import INTERPRETED
 
 OPTIONS = {"draws": 30, "tune": 20, "chains": 4, "random_seed": 11}
 INITVALS = [{"mu": np.full(2, 0.1 * chain)} for chain in range(4)]
@@ -28,7 +27,7 @@ def normal_model():
 
 
 def quick_pmala():
-    return PMALA(compile_kwargs={"mode": INTERPRETED})
+    return PMALA(compile_kwargs={"mode": "interpreted"})
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +99,7 @@ def test_a_step_made_already_and_its_warnings_travel(client, caplog):
     with model:
         step = PMALA(
             metric=np.full(3, 1e-12), step_size=1.0, adapt_step_size=False,
-            compile_kwargs={"mode": INTERPRETED},
+            compile_kwargs={"mode": "interpreted"},
         )  # fmt: skip
     with caplog.at_level(logging.WARNING, logger="pymc"):
         pymc_pmala.distributed.sample(

@@ -73,7 +73,8 @@ def nothing_compiled(*args, **kwargs):
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
 def test_what_no_chain_could_run_with_is_refused(method, options, message, model, monkeypatch):
-    monkeypatch.setattr("pymc_pmala.step.langevin.compile_graph", nothing_compiled)
+    for module in ("kernel.kernel", "step.preconditioning"):
+        monkeypatch.setattr(f"pymc_pmala.{module}.compile_graph", nothing_compiled)
     with pytest.raises(ValueError, match=f"(?s){message}"):
         method(model=model, **options)
 

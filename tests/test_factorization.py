@@ -4,10 +4,10 @@ import numpy as np
 import pytensor
 import pytensor.tensor as pt
 import pytest
+from modes import INTERPRETED
 
+from pymc_pmala.factorization import Arrow, Averaged, Dense
 from pymc_pmala.factorization.banded import BandedArrow, BandedLoop
-from pymc_pmala.compile.functions import INTERPRETED
-from pymc_pmala.factorization.factorization import Arrow, Averaged, Dense
 
 rng = np.random.default_rng(7)
 

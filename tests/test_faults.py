@@ -16,7 +16,6 @@ from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 
 from pymc_pmala import PMALA
-from pymc_pmala.compile.functions import INTERPRETED
 
 X = np.linspace(-1.0, 1.0, 20)
 
@@ -25,7 +24,7 @@ def sample(model, method=PMALA, draws=60, tune=100, metric="fisher", **kwargs):
     options = {"chains": 1, "cores": 1, "random_seed": 1}
     quiet = {"progressbar": False, "compute_convergence_checks": False}
     with model:
-        step = method(metric=metric, compile_kwargs={"mode": INTERPRETED})
+        step = method(metric=metric, compile_kwargs={"mode": "interpreted"})
         return pm.sample(draws=draws, tune=tune, step=step, **(options | quiet | kwargs))
 
 

@@ -13,7 +13,6 @@ from gallery_truth import REFERENCE, initial_logp
 from pymc.blocking import DictToArrayBijection
 
 from pymc_pmala import PMALA
-from pymc_pmala.compile.functions import INTERPRETED
 
 CHAINS, TUNE = 2, 200
 # More where chains mix slowly, until there are enough effective draws to have power.
@@ -77,7 +76,7 @@ TRUTH = json.loads(REFERENCE.read_text())
 
 def make_step(model):
     """PMALA for the continuous variables, interpreted; Metropolis for a discrete one."""
-    kwargs = {"model": model, "compile_kwargs": {"mode": INTERPRETED}}
+    kwargs = {"model": model, "compile_kwargs": {"mode": "interpreted"}}
     # Interpreted, a transition takes longer than all that is done for a draw.
     ours = kwargs | {"thin": 1}
     discrete = [v for v in model.free_RVs if v.dtype.startswith("int")]

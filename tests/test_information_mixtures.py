@@ -15,9 +15,10 @@ from pymc.distributions.truncated import TruncatedRV
 from pytensor.compile.mode import Mode
 from scipy import special as sp
 
-from pymc_pmala.information import NoInformation, factor_information, ravel_model
+from pymc_pmala.information import NoInformation, factor_information
 from pymc_pmala.information.registry import _entry
-from pymc_pmala.metric.metrics import FisherMetric
+from pymc_pmala.metric import FisherMetric
+from pymc_pmala.model.target import make_target
 
 MODE = Mode(linker="py", optimizer=None)
 
@@ -42,8 +43,7 @@ def raveled(dist, data):
         parameters = [pm.Flat(name) for name in names(dist)]
         kwargs = {"shape": data} if isinstance(data, tuple) else {"observed": data}
         dist(*parameters, **kwargs)
-    values = [model.rvs_to_values[rv] for rv in model.free_RVs]
-    whole = ravel_model(model, values, model.initial_point(), {})
+    whole = make_target(model, model.free_RVs)
     [factor] = [f for f in whole.factors if f.name == "v"]
     return whole.x, factor
 
@@ -361,8 +361,9 @@ def test_weights_of_a_dirichlet_prior_enter_by_their_logits():
     with pm.Model() as model:
         w = pm.Dirichlet("w", np.ones(3))
         pm.NormalMixture("v", w, [0.0, 100.0, 200.0], 1.0, observed=np.zeros(7))
-    x, factors, _ = ravel_model(model, model.value_vars, model.initial_point(), {})
-    metric = FisherMetric(x, factor_information(factors[1]))
+    target = make_target(model)
+    x = target.x
+    metric = FisherMetric(x, factor_information(target.factors[1]))
     function = compiled(x, [metric.matrix(), metric.divergence(pt.eye(2))])
     logits = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, -1.0]])
     w = sp.softmax(logits @ [0.3, -0.8])

@@ -18,8 +18,9 @@ from pytensor.graph.traversal import ancestors
 from scipy import stats
 from scipy.special import expit, gammaln, log_softmax, logit, softmax
 
-from pymc_pmala.information import factor_information, ravel_model
-from pymc_pmala.metric.metrics import FisherMetric
+from pymc_pmala.information import factor_information
+from pymc_pmala.metric import FisherMetric
+from pymc_pmala.model.target import make_target
 
 PY = Mode(linker="py", optimizer="fast_compile")
 DRAWS = 100_000
@@ -49,7 +50,7 @@ def compiled(inputs, outputs):
 def ravel(model):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return ravel_model(model, model.value_vars, model.initial_point(), {})
+        return make_target(model)
 
 
 def metric_of(raveled):

@@ -15,7 +15,7 @@ from pytensor.compile.mode import Mode
 from scipy import special as sp
 from scipy import stats
 
-from pymc_pmala.information import factor_information, ravel_model
+from pymc_pmala.information import factor_information
 from pymc_pmala.information.special import (
     negative_binomial_dispersion,
     student_t_shape,
@@ -23,7 +23,8 @@ from pymc_pmala.information.special import (
     trigamma_excess,
     von_mises_concentration,
 )
-from pymc_pmala.metric.metrics import FisherMetric
+from pymc_pmala.metric import FisherMetric
+from pymc_pmala.model.target import make_target
 
 MODE = Mode(linker="py", optimizer=None)  # small graphs: faster to run than to rewrite
 LINKS = {"real": lambda x: x, "log": pt.exp, "logit": pm.math.sigmoid}
@@ -314,7 +315,7 @@ def expected_discrete_information(case, theta):
 
 def metric_function(model):
     values = [model.rvs_to_values[rv] for rv in model.free_RVs]
-    raveled = ravel_model(model, values, model.initial_point(), {})
+    raveled = make_target(model, values)
     forms = [form for factor in raveled.factors for form in factor_information(factor)]
     metric = FisherMetric(raveled.x, forms)
     matrix = metric.matrix()
@@ -454,7 +455,7 @@ def test_information_of_categories_is_the_expected_outer_product(name):
         log_probability, score = evaluate(theta)
         expected += np.exp(log_probability) * np.outer(score, score)
     model = categorical_model(name, np.array([0, 1, 2, 1]))
-    raveled = ravel_model(model, model.value_vars, model.initial_point(), {})
+    raveled = make_target(model)
     forms = [form for factor in raveled.factors for form in factor_information(factor)]
     metric = FisherMetric(raveled.x, forms)
     evaluate = pytensor.function([raveled.x], metric.matrix(), mode=MODE)
@@ -471,7 +472,7 @@ def test_distributions_without_continuous_parameters_carry_no_information():
         pm.DiscreteUniform("a", 0, 5, observed=2)
         pm.HyperGeometric("b", N=10, k=4, n=3, observed=1)
     rvs = {rv.name: rv.owner.op for rv in model.basic_RVs}
-    raveled = ravel_model(model, model.value_vars, model.initial_point(), {})
+    raveled = make_target(model)
     for op in rvs.values():
         assert factor_information(replace(raveled.factors[0], op=op)) == []
 

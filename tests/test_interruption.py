@@ -11,7 +11,6 @@ import pymc as pm
 import pytest
 
 from pymc_pmala import PMALA
-from pymc_pmala.compile.functions import INTERPRETED
 from pymc_pmala.step.interruption import is_interrupt
 
 # A transition of some 20 ms: nearly all of the time is spent within the compiled function.
@@ -128,15 +127,15 @@ def sample(step, model, **kwargs):
 
 def interrupted_at(step, call, error):
     """The step, with an error in one call of its compiled function."""
-    compiled, calls = step._transition, []
+    propose, calls = step.kernel.propose, []
 
-    def transition(*inputs):
+    def interrupted(*inputs):
         calls.append(inputs)
         if len(calls) == call:
             error()
-        return compiled(*inputs)
+        return propose(*inputs)
 
-    step._transition = transition
+    step.kernel.propose = interrupted
     return step
 
 
@@ -149,7 +148,7 @@ def as_numba_returns_it():
 
 def test_what_numba_makes_of_an_interrupt_ends_all_chains_of_this_run_and_of_no_other():
     normal = model()
-    step = PMALA(model=normal, compile_kwargs={"mode": INTERPRETED})
+    step = PMALA(model=normal, compile_kwargs={"mode": "interpreted"})
     expected = sample(step, normal).posterior["x"].values
     interrupted_at(step, 35, as_numba_returns_it)
     idata = sample(step, normal)
@@ -163,7 +162,7 @@ def test_what_numba_makes_of_an_interrupt_ends_all_chains_of_this_run_and_of_no_
 def test_a_chain_resumed_by_hand_after_an_interrupt_goes_on():
     normal = model()
     step = interrupted_at(
-        PMALA(model=normal, compile_kwargs={"mode": INTERPRETED}), 6, as_numba_returns_it
+        PMALA(model=normal, compile_kwargs={"mode": "interpreted"}), 6, as_numba_returns_it
     )
     state, point = step.sampling_state, normal.initial_point()
     for _ in range(2):

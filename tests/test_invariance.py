@@ -7,6 +7,7 @@ and data together*: where data are drawn given the parameters between transition
 parameters stay distributed as the prior.
 """
 
+from dataclasses import replace
 from itertools import combinations, product
 from typing import NamedTuple
 
@@ -15,15 +16,17 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 import pytest
+from modes import INTERPRETED
 from pytensor.gradient import grad
 from pytensor.graph.replace import graph_replace
 
 from pymc_pmala import MALA, MMALA, PMALA, SimplifiedMMALA
-from pymc_pmala.compile.functions import INTERPRETED
-from pymc_pmala.kernel.geometry import geometry_function
-from pymc_pmala.kernel.proposal import INTEGRATORS, transition_graph
+from pymc_pmala.kernel.integrators import INTEGRATORS
+from pymc_pmala.kernel.transition import transition_graph
+from pymc_pmala.model.target import make_target
+from pymc_pmala.tools.local_geometry import geometry_function
 
-MODE = {"compile_kwargs": {"mode": INTERPRETED}}
+MODE = {"compile_kwargs": {"mode": "interpreted"}}
 
 
 def bent():
@@ -72,6 +75,11 @@ def tuned(step, model, transitions=25):
     return step, point
 
 
+def integrate_by(name, step):
+    """Another integrator for a step that is compiled: nothing of it is."""
+    step.chain.options = replace(step.chain.options, integrator=INTEGRATORS[name])
+
+
 def walk(step, point, transitions):
     path = []
     for _ in range(transitions):
@@ -83,7 +91,7 @@ def walk(step, point, transitions):
 # ---- Detailed balance -------------------------------------------------------------------
 
 
-class Kernel(NamedTuple):
+class Proposals(NamedTuple):
     """What a step does at a point x: it proposes N(mean, root rootᵀ)."""
 
     state: object
@@ -92,24 +100,24 @@ class Kernel(NamedTuple):
     root: np.ndarray
 
 
-def kernel_at(step, x):
-    step._forget_point()
-    state = step._state_at(x)
-    scales = step._scales(step._current_step_size())
-    mean, *columns = (
-        step._call(state, z, scales)[0].x for z in [np.zeros(len(x)), *np.eye(len(x))]
-    )
-    return Kernel(state, scales, mean, np.transpose(columns) - mean[:, None])
+def proposals_at(step, x):
+    chain = step.chain
+    chain.forget_point()
+    state = chain.state_at(x)
+    scales = chain.scales(chain.step_size(step.tune))
+    noises = [np.zeros(len(x)), *np.eye(len(x))]
+    mean, *columns = (step.kernel.propose(state, z, scales)[0].x for z in noises)
+    return Proposals(state, scales, mean, np.transpose(columns) - mean[:, None])
 
 
-def log_flow(step, logp, kernel, y):
+def log_flow(step, logp, here, y):
     """Log of π(x) q(x, y) α(x, y)."""
-    noise = np.linalg.solve(kernel.root, y - kernel.mean)
-    proposed, _, log_ratio = step._call(kernel.state, noise, kernel.scales)
+    noise = np.linalg.solve(here.root, y - here.mean)
+    proposed, log_ratio = step.kernel.propose(here.state, noise, here.scales)
     # The proposal is affine in the noise: its density is that of the mean and the root.
     np.testing.assert_allclose(proposed.x, y, rtol=1e-10, atol=1e-10)
-    log_q = -0.5 * (noise @ noise) - np.linalg.slogdet(kernel.root * np.sqrt(2 * np.pi))[1]
-    return logp(kernel.state.x) + log_q + min(0.0, log_ratio)
+    log_q = -0.5 * (noise @ noise) - np.linalg.slogdet(here.root * np.sqrt(2 * np.pi))[1]
+    return logp(here.state.x) + log_q + min(0.0, log_ratio)
 
 
 def imbalance(step, model, grid):
@@ -132,8 +140,8 @@ def imbalance(step, model, grid):
     pairs = list(combinations([np.array(x) for x in product(*grid)], 2))
 
     def flows(pairs):
-        kernels = {x.tobytes(): kernel_at(step, x) for x, _ in pairs}
-        return np.array([log_flow(step, logp, kernels[x.tobytes()], y) for x, y in pairs])
+        proposals = {x.tobytes(): proposals_at(step, x) for x, _ in pairs}
+        return np.array([log_flow(step, logp, proposals[x.tobytes()], y) for x, y in pairs])
 
     there = flows(pairs)
     walk(step, point, 10)
@@ -146,7 +154,8 @@ def imbalance(step, model, grid):
 def test_transitions_are_in_detailed_balance(method, metric, build):
     model = build()
     step = method(metric=VARYING.get(metric, metric), model=model, **MODE)
-    for step.integrator in INTEGRATORS:  # of which nothing is compiled
+    for name in INTEGRATORS:
+        integrate_by(name, step)
         assert imbalance(step, model, GRIDS[build]) < 1e-12
 
 
@@ -155,20 +164,18 @@ def test_transitions_are_in_detailed_balance(method, metric, build):
 def test_proposals_are_those_of_the_paper(method, metric):
     """And of DESIGN's exponential integrator: mean and covariance, from the local geometry."""
     model, x = mean_and_scale(), np.array([0.6, 0.3])
-    point = model.initial_point()
-    geometry = geometry_function(
-        model, model.value_vars, point, VARYING[metric], MODE["compile_kwargs"]
-    )(x)
+    geometry = geometry_function(make_target(model), VARYING[metric], **MODE["compile_kwargs"])(x)
     inverse = np.linalg.inv(geometry.metric)
     drift = inverse @ geometry.gradient + 2 * CORRECTIONS[method](geometry)
     h = 0.7
     rho = np.exp(-h / 2)
     expected = {"euler": (h / 2, h), "exponential": (1 - rho, 1 - rho**2)}
     step = method(metric=VARYING[metric], step_size=h, model=model, **MODE)
-    for step.integrator, (a, variance) in expected.items():
-        kernel = kernel_at(step, x)
-        np.testing.assert_allclose(kernel.mean, x + a * drift, rtol=1e-9)
-        np.testing.assert_allclose(kernel.root @ kernel.root.T, variance * inverse, rtol=1e-9)
+    for name, (a, variance) in expected.items():
+        integrate_by(name, step)
+        found = proposals_at(step, x)
+        np.testing.assert_allclose(found.mean, x + a * drift, rtol=1e-9)
+        np.testing.assert_allclose(found.root @ found.root.T, variance * inverse, rtol=1e-9)
 
 
 # ---- Kernels with one fault each ----------------------------------------------------------
@@ -203,24 +210,14 @@ def solve_with_jitter(self, factor, whitened):
     return pt.linalg.solve_triangular(drawing.T, whitened, lower=False, b_ndim=1)
 
 
+TRANSITION = "pymc_pmala.kernel.kernel.transition_graph"
+SOLVE = "pymc_pmala.factorization.Dense.solve_transposed"
 FAULTS = {
-    "log-determinant dropped": ("pymc_pmala.step.langevin.transition_graph", without_log_determinant),
-    "metric of the wrong end": (
-        "pymc_pmala.step.langevin.transition_graph",
-        with_the_metric_of_the_wrong_end,
-    ),
-    "Γ missing in the reverse density": (
-        "pymc_pmala.step.langevin.transition_graph",
-        without_gamma_in_the_reverse_density,
-    ),
-    "transposed Cholesky": (
-        "pymc_pmala.factorization.factorization.Dense.solve_transposed",
-        solve_without_transposing,
-    ),
-    "jitter only when drawing": (
-        "pymc_pmala.factorization.factorization.Dense.solve_transposed",
-        solve_with_jitter,
-    ),
+    "log-determinant dropped": (TRANSITION, without_log_determinant),
+    "metric of the wrong end": (TRANSITION, with_the_metric_of_the_wrong_end),
+    "Γ missing in the reverse density": (TRANSITION, without_gamma_in_the_reverse_density),
+    "transposed Cholesky": (SOLVE, solve_without_transposing),
+    "jitter only when drawing": (SOLVE, solve_with_jitter),
     "adaptation not frozen": ("pymc_pmala.step.langevin.Langevin.stop_tuning", lambda self: None),
 }
 
@@ -285,7 +282,8 @@ SHORT, LONG = 30_000, 120_000
 def test_parameters_stay_distributed_as_the_prior_when_data_follow(method, metric, transitions):
     model = mean_and_scale()
     step = method(metric=VARYING.get(metric, metric), model=model)
-    for step.integrator in INTEGRATORS:
+    for name in INTEGRATORS:
+        integrate_by(name, step)
         assert largest_z_score(step, model, transitions) < 4.5
 
 

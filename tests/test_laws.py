@@ -9,13 +9,13 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 import pytest
+from modes import INTERPRETED
 from pymc.distributions import transforms as tr
 from pymc.logprob.transforms import Transform
 from scipy import optimize, special, stats
 from transitions import BY_C
 
 from pymc_pmala import PMALA, local_geometry
-from pymc_pmala.compile.functions import INTERPRETED
 
 LEVELS = np.array([0.01, 0.05, 0.5, 0.95, 0.99])
 # Effective draws of each indicator, without which the comparison has no power.

@@ -7,9 +7,8 @@ import pymc as pm
 import pytest
 
 from pymc_pmala import MALA, MMALA, PMALA, SimplifiedMMALA
-from pymc_pmala.compile.functions import INTERPRETED
 
-MODE = {"compile_kwargs": {"mode": INTERPRETED}}
+MODE = {"compile_kwargs": {"mode": "interpreted"}}
 
 
 def regression():

@@ -9,8 +9,8 @@ from pytensor.compile.mode import Mode
 from scipy import special as sp
 
 from pymc_pmala.calculus.differentiation import pushforward
-from pymc_pmala.information import ravel_model
 from pymc_pmala.information.links import log, log_odds, log_odds_weight
+from pymc_pmala.model.target import make_target
 
 MODE = Mode(linker="py", optimizer=None)
 MODERATE = np.array([-3.0, -0.7, 0.2, 1.9, 4.0])
@@ -143,7 +143,7 @@ def sampled(build):
     """A deterministic's graph in the raveled, unconstrained values of a model."""
     with pm.Model() as model:
         pm.Bernoulli("y", p=build(), observed=1)
-    raveled = ravel_model(model, model.value_vars, model.initial_point(), {})
+    raveled = make_target(model)
     [factor] = [f for f in raveled.factors if f.name == "y"]
     return raveled.x, factor.parameters[0]
 
@@ -165,7 +165,7 @@ def test_a_uniform_scale_is_positive_where_it_underflows():
     with pm.Model() as model:
         sigma = pm.Uniform("sigma", 0, 100)
         pm.Normal("y", 0, sigma, observed=1.0)
-    raveled = ravel_model(model, model.value_vars, model.initial_point(), {})
+    raveled = make_target(model)
     [factor] = [f for f in raveled.factors if f.name == "y"]
     evaluate = pytensor.function([raveled.x], log(factor.parameters[1]), mode=MODE)
     np.testing.assert_allclose(evaluate(np.array([-800.0])), np.log(100) - 800, rtol=1e-12)

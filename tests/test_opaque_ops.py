@@ -9,10 +9,9 @@ from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 
 from pymc_pmala import MALA, PMALA, SimplifiedMMALA, explain_metric, local_geometry
-from pymc_pmala.compile.functions import INTERPRETED
 
 TIMES = np.linspace(0.0, 2.0, 6)
-MODE = {"compile_kwargs": {"mode": INTERPRETED}}
+MODE = {"compile_kwargs": {"mode": "interpreted"}}
 
 
 class Pullback(Op):

@@ -11,7 +11,6 @@ import pytest
 import xarray as xr
 
 from pymc_pmala import PMALA, local_geometry, plot_metric, plot_tuning
-from pymc_pmala.compile.functions import INTERPRETED
 from pymc_pmala.tools.plots import BLUE, ORANGE
 
 
@@ -57,7 +56,7 @@ def tuned():
     with pm.Model():
         pm.Normal("x", shape=2)
         return pm.sample(
-            60, tune=40, step=PMALA(compile_kwargs={"mode": INTERPRETED}), chains=2, cores=1,
+            60, tune=40, step=PMALA(compile_kwargs={"mode": "interpreted"}), chains=2, cores=1,
             random_seed=1, progressbar=False, compute_convergence_checks=False,
             discard_tuned_samples=False,
         )  # fmt: skip
@@ -153,7 +152,7 @@ def test_tuning_is_drawn_for_every_chain_up_to_the_last_draw(tuned):
 def test_tuning_has_a_legend_of_chains_and_the_steps_limits():
     with pm.Model():
         pm.Normal("x")
-        step = PMALA(compile_kwargs={"mode": INTERPRETED}, target_accept=0.7)
+        step = PMALA(compile_kwargs={"mode": "interpreted"}, target_accept=0.7)
         idata = pm.sample(20, tune=20, step=step, **KEPT)
     steps, acceptance = plot_tuning(idata, step=step)
     labels = [text.get_text() for text in steps.get_legend().get_texts()]
@@ -170,7 +169,7 @@ def test_tuning_has_a_legend_of_chains_and_the_steps_limits():
 def test_tuning_beside_nuts_is_drawn_with_both_acceptance_rates():
     with pm.Model():
         x, w = pm.Normal("x"), pm.Normal("w")
-        mine = PMALA([x], compile_kwargs={"mode": INTERPRETED})
+        mine = PMALA([x], compile_kwargs={"mode": "interpreted"})
         idata = pm.sample(30, tune=20, step=[mine, pm.NUTS([w])], **KEPT)
     # Of PMALA on a Normal with its own precision, all are accepted.
     rates = idata.sample_stats["acceptance_rate"].values

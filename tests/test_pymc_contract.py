@@ -127,7 +127,7 @@ def test_geometry_is_never_that_of_other_values_of_the_other_variables(compound,
         for other in others:
             point["mu"] = np.asarray(other)
             if forget:
-                step._forget_point()
+                step.chain.forget_point()
             point, [stats] = step.step(point)
             np.testing.assert_allclose(stats["model_logp"], logp(point), rtol=1e-12)
             yield float(point["sigma_log__"]), stats["accepted"]
@@ -157,13 +157,13 @@ def test_points_overwritten_in_place_are_noticed(whole, compound, model):
 
 def test_the_geometry_of_the_current_point_is_not_computed_twice(whole, model):
     step, calls = copy.deepcopy(whole), []
-    compiled = step._transition
+    propose = step.kernel.propose
 
     def counted(*inputs):
         calls.append(inputs)
-        return compiled(*inputs)
+        return propose(*inputs)
 
-    step._transition = counted
+    step.kernel.propose = counted
     seeded(step)
     point, _ = step.step(model.initial_point())
     before = len(calls)
@@ -393,14 +393,15 @@ def test_float32_models_stay_float32():
         for name in ("mu", "sigma"):
             assert idata.posterior[name].dtype == np.float32
         for one in step.methods:
-            *values, factor = one._state
-            assert {value.dtype for value in (*values, *factor)} == {np.dtype("float32")}
+            # A double is no reason to fail under trust_input.
+            state = one.chain.draw(np.array([0.1]), one.rng, tuning=False).state
+            values = (state.x, state.logp, state.force, *state.factor)
+            assert {value.dtype for value in values} == {np.dtype("float32")}
         assert {value.dtype for point in seen for value in point.values()} == {np.dtype("float32")}
         expected = np.reshape([float(logp(point)) for point in seen], (2, 30))[:, 15:]
         np.testing.assert_allclose(idata.sample_stats["lp"].values[..., -1], expected, rtol=1e-5)
-        # A double is no reason to fail under trust_input.
-        step.methods[1].step(seen[0] | {"mu": np.asarray(0.1)})
-        assert step.methods[1]._state.x.dtype == np.float32
+        moved, _ = step.methods[1].step(seen[0] | {"mu": np.asarray(0.1)})
+        assert moved["mu"].dtype == np.float32
 
 
 def test_a_given_step_size_is_kept_if_it_is_not_to_be_adapted(model):
@@ -417,7 +418,7 @@ def test_repr_says_metric_integrator_step_size_and_dimension(model):
     expected = "PMALA(metric=array of shape (2,), integrator='euler', step_size={}, dimension=2)"
     assert repr(step) == expected.format(None)
     step.step(model.initial_point())
-    assert repr(step) == expected.format(f"{step.step_size_adaptation.current:.3g}")
+    assert repr(step) == expected.format(f"{step.chain.step_size(tuning=True):.3g}")
 
 
 def test_repr_names_a_metric_of_the_user(model):

@@ -10,12 +10,11 @@ from pymc.blocking import DictToArrayBijection
 from pymc.distributions.transforms import ordered
 
 from pymc_pmala import PMALA
-from pymc_pmala.compile.functions import INTERPRETED
+from pymc_pmala.kernel.integrators import Scales
 
 ROWS, GROUPS = 6, 3
-# Scales of drift and of noise.
-ONLY_DRIFT = np.array(1.0), np.array(0.0)
-ONLY_NOISE = np.array(0.0), np.array(1.0)
+ONLY_DRIFT = Scales(np.array(1.0), np.array(0.0))
+ONLY_NOISE = Scales(np.array(0.0), np.array(1.0))
 
 LOCATIONS = {
     "normal": lambda name, **kw: pm.Normal(name, 0.2, 1.5, **kw),
@@ -128,10 +127,10 @@ def _effects(recipe, shape):
     return pm.Deterministic("effect", spread * pm.Normal("standardised", **shape))
 
 
-def inverse_metric(step, state):
+def inverse_metric(kernel, state):
     """A = Σ l lᵀ, from proposals without drift: x + l for each unit vector of noise."""
     noise = np.eye(len(state.x))
-    moves = np.array([step._call(state, unit, ONLY_NOISE)[0].x - state.x for unit in noise])
+    moves = np.array([kernel.propose(state, unit, ONLY_NOISE)[0].x - state.x for unit in noise])
     return moves.T @ moves
 
 
@@ -139,27 +138,29 @@ def check(recipe):
     """A positive definite metric, and a drift Ag + 2Γ with Γ as central differences have it."""
     model = build(recipe)
     start = model.initial_point()
-    step = PMALA(model=model, compile_kwargs={"mode": INTERPRETED}, rng=1)
+    step = PMALA(model=model, compile_kwargs={"mode": "interpreted"}, rng=1)
     x = DictToArrayBijection.map({v.name: start[v.name] for v in model.value_vars}).data
     x = x + np.random.default_rng(3).uniform(-0.3, 0.3, size=len(x))
-    state, log_det = step._evaluate(x)
+    kernel = step.kernel
+    state = kernel.init(x)
     assert np.isfinite(state.logp)
     assert np.isfinite(state.force).all()
-    inverse = inverse_metric(step, state)
-    np.testing.assert_allclose(-np.linalg.slogdet(inverse)[1], log_det, rtol=1e-6, atol=1e-6)
+    inverse = inverse_metric(kernel, state)
+    found = -np.linalg.slogdet(inverse)[1]
+    np.testing.assert_allclose(found, state.log_det, rtol=1e-6, atol=1e-6)
 
     # Along the columns of A's factor, each of unit length in G.
     root, size = np.linalg.cholesky(inverse), 1e-5
-    ahead, behind = ([step._evaluate(x + h * u)[0] for u in root.T] for h in (size, -size))
+    ahead, behind = ([kernel.init(x + h * u) for u in root.T] for h in (size, -size))
     slopes = [(f.logp - b.logp) / (2 * size) for f, b in zip(ahead, behind, strict=True)]
     turns = [
-        (inverse_metric(step, f) - inverse_metric(step, b)) / (2 * size)
+        (inverse_metric(kernel, f) - inverse_metric(kernel, b)) / (2 * size)
         for f, b in zip(ahead, behind, strict=True)
     ]
     jacobian = np.einsum("rij,rk->ijk", np.array(turns), np.linalg.inv(root))
     gamma = 0.5 * np.einsum("ijj->i", jacobian)
     expected = root @ slopes + 2 * gamma
-    drift = step._call(state, np.zeros_like(x), ONLY_DRIFT)[0].x - x
+    drift = kernel.propose(state, np.zeros_like(x), ONLY_DRIFT)[0].x - x
     # The error in the norm of the metric, in which proposals have a length of the order of one.
     error = np.linalg.norm(np.linalg.solve(root, drift - expected))
     assert error < 1e-4 * (1 + np.linalg.norm(np.linalg.solve(root, expected)))

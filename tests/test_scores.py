@@ -8,10 +8,10 @@ import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 import pytest
+from modes import INTERPRETED
 from scipy import linalg
 
 from pymc_pmala import local_geometry
-from pymc_pmala.compile.functions import INTERPRETED
 
 N_SIMULATED = 40_000
 LIMITS = np.array([0.4, 0.9, 1.7])

@@ -4,16 +4,14 @@ import numpy as np
 import pymc as pm
 import pytensor
 import pytest
-from pymc.pytensorf import make_shared_replacements
+from modes import INTERPRETED
 
 from pymc_pmala import MALA, MMALA, PMALA, SimplifiedMMALA, local_geometry
+from pymc_pmala.factorization import Arrow, Dense, find_factorization
 from pymc_pmala.factorization.banded import BandedArrow
-from pymc_pmala.compile.functions import INTERPRETED
-from pymc_pmala.factorization.factorization import Arrow, Dense
 from pymc_pmala.kernel.geometry import symbolic_geometry
-from pymc_pmala.information import ravel_model
-from pymc_pmala.metric.metrics import build_metric
-from pymc_pmala.factorization.structure import find_factorization
+from pymc_pmala.metric import build_metric
+from pymc_pmala.model.target import make_target
 
 rng = np.random.default_rng(11)
 GROUPS = np.repeat(np.arange(20), 3)
@@ -97,15 +95,10 @@ def interleaved_walks():
 
 
 def factorizations(model, names=None):
-    point = model.initial_point()
-    value_vars = model.value_vars
-    if names is not None:
-        value_vars = [model.rvs_to_values[model[name]] for name in names]
-    shared = make_shared_replacements(point, value_vars, model)
-    raveled = ravel_model(model, value_vars, point, shared)
-    metric = build_metric("fisher", model, raveled)
-    x = np.concatenate([np.ravel(point[v.name]) for v in value_vars])
-    return raveled, metric, find_factorization(metric, x, shared.values()), x
+    target = make_target(model, names and [model[name] for name in names])
+    metric = build_metric("fisher", target)
+    x = target.start
+    return target, metric, find_factorization(metric, x, target.shared.values()), x
 
 
 @pytest.mark.parametrize(
@@ -158,8 +151,8 @@ def test_a_dense_model_keeps_the_dense_factorization():
 )
 def test_structured_models_are_sampled(build, method):
     model = build()
-    step = method(model=model, compile_kwargs={"mode": INTERPRETED}, rng=1)
-    assert not isinstance(step._factorization, Dense)
+    step = method(model=model, compile_kwargs={"mode": "interpreted"}, rng=1)
+    assert not isinstance(step.kernel.factorization, Dense)
     point, accepted = model.initial_point(), 0.0
     for _ in range(30):
         point, [stats] = step.step(point)
@@ -174,7 +167,7 @@ def test_a_metric_that_turns_out_constant_is_no_special_case(method):
     with pm.Model() as model:
         mu = pm.Normal("mu", 0, 2, shape=2)
         pm.Normal("y", mu.sum(), 1.0, observed=[0.3, 1.1])
-    step = method(model=model, compile_kwargs={"mode": INTERPRETED}, rng=1)
+    step = method(model=model, compile_kwargs={"mode": "interpreted"}, rng=1)
     point = model.initial_point()
     for _ in range(10):
         point, [stats] = step.step(point)
@@ -208,8 +201,8 @@ def test_the_band_of_the_latents_follows_the_other_block():
     """In a compound step G is constant in the latents but not in what other steps move."""
     model = stochastic_volatility()
     # It starts with φ = 0, where neighbours do not meet: the pattern is not read there.
-    step = PMALA([model["x"]], model=model, compile_kwargs={"mode": INTERPRETED}, rng=1)
-    assert isinstance(step._factorization, BandedArrow)
+    step = PMALA([model["x"]], model=model, compile_kwargs={"mode": "interpreted"}, rng=1)
+    assert isinstance(step.kernel.factorization, BandedArrow)
     point = model.initial_point()
     for log_sigma in (-1.0, 0.5):
         point["sigma_log__"] = np.array(log_sigma)

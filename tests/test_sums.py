@@ -6,7 +6,7 @@ import pytensor.tensor as pt
 import pytest
 from pytensor.tensor.elemwise import Elemwise
 
-from pymc_pmala.compile.functions import INTERPRETED, compile_graph
+from pymc_pmala.compile import compile_graph
 
 X, Y = pt.dmatrix("x"), pt.dmatrix("y")
 A, B = pt.dvector("a"), pt.dvector("b")
@@ -15,7 +15,7 @@ VALUES = [np.random.default_rng(1).normal(size=shape) for shape in ((5, 3), (5, 
 
 def interpreted(output):
     """Compile without fusion, so that passes can be counted."""
-    return compile_graph([X, Y, A, B], [output], pm.Model(), mode=INTERPRETED)
+    return compile_graph([X, Y, A, B], [output], pm.Model(), mode="interpreted")
 
 
 def passes(function):

@@ -7,14 +7,14 @@ import pytest
 from pytensor.scalar.math import Softplus
 from pytensor.tensor.elemwise import Elemwise
 
-from pymc_pmala.compile.functions import INTERPRETED, compile_graph
+from pymc_pmala.compile import compile_graph
 
 CONDITION, X, Y = pt.bvector("condition"), pt.dvector("x"), pt.dvector("y")
 
 
 def interpreted(*outputs):
     """Compile without fusion, so that calls can be counted."""
-    return compile_graph([CONDITION, X, Y], outputs, pm.Model(), mode=INTERPRETED)
+    return compile_graph([CONDITION, X, Y], outputs, pm.Model(), mode="interpreted")
 
 
 def calls(function):

@@ -1,54 +1,95 @@
 """One transition by two ways of running it: the production path against the interpreter."""
 
 import contextlib
+import math
 from pathlib import Path
 
 import numpy as np
 import pytest
+from pymc.blocking import DictToArrayBijection
 from pytensor.compile.mode import get_default_mode
 from pytensor.link.numba.linker import NumbaLinker
 
 from pymc_pmala import PMALA
-from pymc_pmala.compile.functions import INTERPRETED
+from pymc_pmala.kernel.integrators import INTEGRATORS
+from pymc_pmala.kernel.kernel import State
 
-__all__ = ["BY_C", "assert_a_chain_moves", "assert_transitions_agree", "memory_bound"]
+__all__ = ["BY_C", "assert_a_chain_moves", "assert_transitions_agree", "make_step", "memory_bound"]
 
 # A C compiler needs minutes for what numba compiles in seconds: CI has less of it there.
 BY_C = not isinstance(get_default_mode().linker, NumbaLinker)
-COMPARED = ("mean_tree_accept", "model_logp", "log_det_metric", "step_size")
+# Steps so large that a proposal is elsewhere, and so small that it is as good as the point.
+STEP_SIZES = (0.05, 0.5)
+# Where a proposal is as unlikely as this, the next one is made from the point before it.
+UNLIKELY = math.log(1e-3)
 
 
-def make_step(model, mode=None):
-    """PMALA for the continuous variables, with a seed of its own."""
+def make_step(model, mode=None, method=PMALA):
+    """A step for the continuous variables, with a seed of its own."""
     continuous = [v for v in model.free_RVs if v.dtype.startswith("float")]
     kwargs = {} if mode is None else {"compile_kwargs": {"mode": mode}}
-    step = PMALA(continuous, model=model, rng=7, **kwargs)
+    step = method(continuous, model=model, rng=7, **kwargs)
     step.set_rng(np.random.default_rng(7))
     return step
 
 
-def assert_transitions_agree(model, n=4, tolerance=1e-9, mode=None):
-    """Transitions with the same noise from the same points; returns the compiled step."""
-    compiled, interpreted = make_step(model, mode), make_step(model, INTERPRETED)
-    for step in (compiled, interpreted):
-        # No way home first: its hundred moves may amplify a difference in the last digit.
-        step.step_size, step.adapt_step_size = 0.05, False
-        step.reset_tuning()
+def assert_transitions_agree(model, n=4, tolerance=1e-9, mode=None, method=PMALA):
+    """Transitions with the same noise from the same points; returns the compiled step.
+
+    At the model's start, and from a point beside it, where derivatives do not vanish.
+    """
+    step, reference = make_step(model, mode, method), make_step(model, "interpreted", method)
+    compiled, interpreted = step.kernel, reference.kernel
     point = model.initial_point()
-    for _ in range(n):
-        ours, (stats,) = compiled.step(dict(point))
-        point, (expected,) = interpreted.step(dict(point))
-        for name, value in point.items():
+    start = DictToArrayBijection.map({v.name: point[v.name] for v in step.vars}).data
+    rng = np.random.default_rng(1)
+    start = start.astype(compiled.dtype)
+    for x in (start, start + 0.1 * rng.normal(size=len(start))):
+        state = interpreted.init(x)
+        assert_states_agree(compiled.init(x), state, tolerance)
+    assert state.fault is None
+    moves = 0
+    for step_size in STEP_SIZES:
+        scales = compiled.as_arrays(INTEGRATORS["exponential"].scales(step_size))
+        for _ in range(n):
+            noise = rng.normal(size=len(start))
+            found, found_ratio = compiled.propose(in_order(state), noise, scales)
+            expected, ratio = interpreted.propose(state, noise, scales)
+            assert_states_agree(found, expected, tolerance)
+            # The ratio is what is left of these.
+            size = max(1.0, *(abs(s.logp) for s in (state, expected) if np.isfinite(s.logp)))
             np.testing.assert_allclose(
-                ours[name], value, rtol=tolerance, atol=tolerance, err_msg=name
+                found_ratio, ratio, rtol=tolerance, atol=tolerance * size, err_msg="ratio"
             )
-        for name in COMPARED:
-            np.testing.assert_allclose(
-                stats[name], expected[name], rtol=tolerance, atol=tolerance, err_msg=name
-            )
-    compiled.step_size, compiled.adapt_step_size = None, True
-    compiled.reset_tuning()
-    return compiled
+            if math.isfinite(ratio) and ratio > UNLIKELY:
+                state, moves = expected, moves + 1
+    assert moves > 0
+    return step
+
+
+def assert_states_agree(found, expected, tolerance):
+    """Every part of two states; what may cancel, relative to its largest element."""
+    parts = {"x": "x", "logp": "logp", "log_det": "log |G|"}
+    for name, label in parts.items():
+        np.testing.assert_allclose(
+            getattr(found, name), getattr(expected, name), rtol=tolerance, atol=tolerance,
+            err_msg=label,
+        )  # fmt: skip
+    pairs = zip((found.force, *found.factor), (expected.force, *expected.factor), strict=True)
+    for i, (ours, value) in enumerate(pairs):
+        assert ours.dtype == value.dtype
+        size = np.max(np.abs(value), initial=0.0, where=np.isfinite(value))
+        label = f"part {i - 1} of the factor" if i else "force"
+        np.testing.assert_allclose(
+            ours, value, rtol=tolerance, atol=tolerance * size, err_msg=label
+        )
+
+
+def in_order(state):
+    """The same state in arrays as numba makes them: it compiles anew for others."""
+    x, logp, force, factor, log_det = state
+    x, logp, force, *factor = (np.array(part, order="C") for part in (x, logp, force, *factor))
+    return State(x, logp, force, tuple(factor), log_det)
 
 
 def assert_a_chain_moves(step, model, n=20):

@@ -13,21 +13,20 @@ from typing import NamedTuple
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
-from pymc.pytensorf import make_shared_replacements
 from pytensor.gradient import NullTypeGradError
 from pytensor.graph.utils import MethodNotDefined
 
 from pymc_pmala.calculus.differentiation import gradient
 from pymc_pmala.information import (
-    Factor,
     NoInformation,
     factor_information,
     information_path,
-    ravel_model,
 )
-from pymc_pmala.information.rules.mixtures import _zero_inflated
 from pymc_pmala.information.registry import information_rule
-from pymc_pmala.metric.metrics import SOFTABS_FLOOR, SoftAbsMetric
+from pymc_pmala.information.rules.mixtures import _zero_inflated
+from pymc_pmala.metric import SoftAbsMetric
+from pymc_pmala.model.factors import Factor
+from pymc_pmala.model.target import make_target
 
 SOFTABS = "SoftAbs of the Hessian"
 NOTHING = "nothing to inform"
@@ -89,7 +88,7 @@ def _fallback(factor: Factor, x: pt.TensorVariable) -> str:
     except no_derivative:
         return NO_GRADIENT
     try:
-        SoftAbsMetric(x, logp, SOFTABS_FLOOR)
+        SoftAbsMetric(x, logp, floor=1.0)
     except no_derivative:
         return NO_HESSIAN
     return SOFTABS
@@ -97,11 +96,8 @@ def _fallback(factor: Factor, x: pt.TensorVariable) -> str:
 
 def _factor(model: pm.Model) -> tuple[Factor | None, pt.TensorVariable]:
     """The factor of the variable ``v``; none if it does not depend on what is sampled."""
-    value_vars = model.continuous_value_vars
-    point = model.initial_point()
-    shared = make_shared_replacements(point, value_vars, model)
-    raveled = ravel_model(model, value_vars, point, shared)
-    return next((f for f in raveled.factors if f.name == "v"), None), raveled.x
+    target = make_target(model, model.continuous_value_vars)
+    return next((f for f in target.factors if f.name == "v"), None), target.x
 
 
 def _formula(rule: Callable) -> str:

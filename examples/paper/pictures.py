@@ -13,8 +13,8 @@ from benchmarks.models import logistic_regression
 from examples.paper import example
 from examples.paper.chains import Results, Settings
 from pymc_pmala import MALA
-from pymc_pmala.compile.functions import INTERPRETED
-from pymc_pmala.kernel.geometry import geometry_function
+from pymc_pmala.model.target import make_target
+from pymc_pmala.tools.local_geometry import geometry_function
 
 __all__ = ["DRAWN", "nothing"]
 
@@ -63,9 +63,7 @@ def _ellipses(path: Path, settings: Settings, first: int = 1, second: int = 3) -
     draws = idata.posterior["beta"].values[0]
     figure, axis = plt.subplots(figsize=(5, 4), layout="constrained")
     axis.plot(draws[:, first], draws[:, second], ".", color="0.8", markersize=2)
-    geometry = geometry_function(
-        model, model.value_vars, model.initial_point(), "fisher", {"mode": INTERPRETED}
-    )
+    geometry = geometry_function(make_target(model), "fisher", mode="interpreted")
     for draw in draws[:: len(draws) // 12]:
         covariance = np.linalg.inv(geometry(draw).metric)[np.ix_([first, second], [first, second])]
         values, vectors = np.linalg.eigh(covariance)
