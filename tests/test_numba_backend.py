@@ -12,14 +12,13 @@ from pytensor.graph.fg import FunctionGraph
 from pytensor.link.numba.dispatch.basic import numba_njit
 from pytensor.tensor.subtensor import IncSubtensor
 
-from pymc_pmala import products, solves
 from pymc_pmala.compat import IS_PYTENSOR_3
-from pymc_pmala.compile.functions import OneFunctionLinker
+from pymc_pmala.compile.linkers import OneFunctionLinker
 from pymc_pmala.compile.numba import graph_function
 
 pytestmark = pytest.mark.skipif(not IS_PYTENSOR_3, reason="graphs of pytensor 2 are not written")
 
-NUMBA = Mode(OneFunctionLinker(), "fast_run").including(products.REWRITE, solves.REWRITE)
+NUMBA = Mode(OneFunctionLinker(), "fast_run")
 INTERPRETED = Mode("py", "fast_run")
 
 RNG = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""Which linker compiles a graph: pytensor's, set up for small arrays and many calls."""
+"""Linkers for graphs of small arrays that are evaluated many times."""
 
 import os
 import warnings
@@ -14,14 +14,22 @@ from pytensor.link.vm import VMLinker
 
 from pymc_pmala.compat import IS_PYTENSOR_3
 
-__all__ = ["SWITCH", "OneFunctionLinker", "own_linker"]
+__all__ = ["SWITCH", "OneFunctionLinker", "QuickLinker", "own_linker"]
 
 SWITCH = "PMALA_NUMBA_WRITER"
-"""Environment variable that turns the writing of numba functions off, if it is 0."""
+"""Environment variable that turns the writer of numba functions off if it is set to 0."""
 
 
 def own_linker(linker: Linker) -> Linker | None:
-    """A linker of ours in the place of one of pytensor's; None for a linker of the user's."""
+    """Return the linker that replaces one of pytensor's, or None if it is not to be replaced.
+
+    Only pytensor's own classes are replaced. A linker that the user has subclassed is kept.
+
+    Parameters
+    ----------
+    linker : Linker
+        That of the mode in which a graph is to be compiled.
+    """
     if type(linker) is NumbaLinker and IS_PYTENSOR_3:
         return OneFunctionLinker(allow_gc=linker.allow_gc, schedule=linker.schedule)
     if type(linker) is VMLinker and linker.use_cloop:
@@ -39,21 +47,26 @@ def own_linker(linker: Linker) -> Linker | None:
 
 
 class OneFunctionLinker(NumbaLinker):
-    """Numba with one function for the whole graph, and without fast maths.
+    """Numba linker that compiles the whole graph as one function, without fast maths.
 
-    Fast maths adds up in an order that depends on what the compile cache holds: a chain resumed
-    tomorrow, or by another process, would differ from today's in its last digits.
-
-    Where no such function can be written, or numba cannot compile what is written, pytensor's
-    own functions for the same graph take its place.
+    If that function cannot be written, or numba cannot compile it, pytensor's own functions for
+    the same graph are used instead.
     """
 
-    # What pytensor fuses for its own numba functions is fused where the one is written.
+    # The writer does itself what this rewrite prepares for pytensor's functions.
     incompatible_rewrites = (*NumbaLinker.incompatible_rewrites, "fuse_indexed_into_elemwise")
 
     def fgraph_convert(self, fgraph: FunctionGraph, **kwargs: Any) -> Any:
-        """The graph as a function that is written, if it can be, and what makes pytensor's."""
-        # Numba takes a second to load, and PyMC 5 does without it.
+        """Write the graph as one function.
+
+        Returns
+        -------
+        written : tuple or None
+            The function and its cache key; None if it could not be written.
+        convert : callable
+            Makes pytensor's functions for the same graph.
+        """
+        # Imported here because numba takes a second to load, and PyMC 5 does not need it.
         from pymc_pmala.compile.numba import graph_function
 
         written = None
@@ -66,8 +79,10 @@ class OneFunctionLinker(NumbaLinker):
         return written, partial(super().fgraph_convert, fgraph, **kwargs)
 
     def jit_compile(self, converted: Any) -> Callable:
-        """Compile it, when it is called for the first time."""
+        """Return a function that numba compiles when it is first called."""
         from pytensor.link.numba.dispatch.basic import numba_njit
+
+        from pymc_pmala.compile.numba import NJIT_OPTIONS
 
         written, convert = converted
 
@@ -78,26 +93,19 @@ class OneFunctionLinker(NumbaLinker):
         if written is None:
             return by_pytensor()
         function, key = written
-        # Division by zero gives infinity, as everywhere in pytensor.
-        compiled = numba_njit(
-            function,
-            fastmath=False,
-            final_function=True,
-            cache=key is not None,
-            error_model="numpy",
-        )
+        compiled = numba_njit(function, final_function=True, cache=key is not None, **NJIT_OPTIONS)
         return FirstOrSecond(compiled, by_pytensor)
 
 
 class FirstOrSecond:
-    """A function, or another one if it fails when it is called for the first time.
+    """A function with a substitute that is used if the first call fails.
 
     Parameters
     ----------
     first : callable
-        Numba compiles it at its first call.
+        Numba compiles it when it is first called.
     make_second : callable
-        Makes the other function.
+        Makes the substitute.
     """
 
     def __init__(self, first: Callable, make_second: Callable[[], Callable]):
@@ -112,11 +120,11 @@ class FirstOrSecond:
         try:
             results = self.first(*arguments)
         except SystemError:
-            # An interrupt within compiled code.
+            # Raised by an interrupt within compiled code.
             raise
         except Exception as error:
             second = self.make_second()
-            # What pytensor refuses, too, is no fault of what was written.
+            # If this raises, too, the arguments are at fault, and not the first function.
             results = second(*arguments)
             self.chosen = second
             _warn(error)
@@ -128,21 +136,23 @@ class FirstOrSecond:
 def _warn(error: Exception) -> None:
     reason = (str(error).strip().splitlines() or [""])[0]
     warnings.warn(
-        f"pymc_pmala could not compile a graph in its own way ({type(error).__name__}: {reason}), "
-        "and pytensor's numba functions are used instead. Nothing is lost but time to compile. "
-        f"Please report the model; {SWITCH}=0 in the environment avoids the attempt.",
+        f"pymc_pmala could not compile a graph as one function ({type(error).__name__}: {reason}) "
+        "and uses pytensor's numba functions instead. Results agree up to rounding, but "
+        f"compilation takes longer. Please report the model; {SWITCH}=0 in the environment avoids "
+        "the attempt.",
         stacklevel=2,
     )
 
 
 class QuickLinker(VMLinker):
-    """C without the compiler's costliest optimisations, also where a copy is compiled anew.
+    """C linker without the compiler's most expensive optimisations.
 
-    They take a quarter of the compiler's time and save none: what a transition does is done in the
-    BLAS and in the functions of libm.
+    They take a quarter of the compile time and gain nothing: a transition spends its time in the
+    BLAS and in libm. The flag is set whenever a graph is linked, so that a copy of a function is
+    compiled in the same way.
     """
 
     def make_all(self, *args: Any, **kwargs: Any) -> Any:
-        """As the C linker, with the flags that its compiler reads here."""
+        """Link with ``-O1``."""
         with config.change_flags(gcc__cxxflags=f"{config.gcc__cxxflags} -O1"):
             return super().make_all(*args, **kwargs)

@@ -3,23 +3,17 @@
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 from pytensor.compile.ops import DeepCopyOp
 from pytensor.graph.basic import Apply, Variable
-from pytensor.link.numba.dispatch.basic import numba_njit
 from pytensor.tensor.basic import Alloc, AllocEmpty, Join, MakeVector
 from pytensor.tensor.blockwise import Blockwise, BlockwiseWithCoreShape
 from pytensor.tensor.shape import Shape_i
 from pytensor.tensor.subtensor import AdvancedIncSubtensor, IncSubtensor
 
-from pymc_pmala.compat import Cholesky
 from pymc_pmala.compile.numba.dispatch import Destroyed, write_node
 from pymc_pmala.compile.numba.elementwise import broadcast, place
 from pymc_pmala.compile.numba.source import Source, is_scalar
 from pymc_pmala.compile.numba.views import find_picked, find_slices, inside
-
-# Beyond as many rows LAPACK is the faster one.
-_MOST = 32
 
 
 @write_node.register(DeepCopyOp)
@@ -160,41 +154,3 @@ def _scatter(op: Any, node: Apply, source: Source, destroyed: Destroyed) -> bool
         source.put(f"{target}[{', '.join(picked.whole(names, loops))}] {sign} {element(loops)}")
     source.bind(output, target)
     return True
-
-
-@write_node.register(Cholesky)
-def _cholesky(op: Any, node: Apply, source: Source, destroyed: Destroyed) -> bool:
-    [matrix], [output] = node.inputs, node.outputs
-    n = matrix.type.shape[0]
-    if matrix.type.ndim != 2 or not op.lower or n is None or n > _MOST:
-        return False
-    if matrix.type.dtype != "float64":
-        return False
-    factor = source.constant(_factorise, f"{__name__} cholesky")
-    name = source.fresh("r")
-    source.put(f"{name} = {factor}({source.array(matrix)})")
-    source.bind(output, name)
-    return True
-
-
-# Without fast maths, whatever pytensor's flag is while this is imported: see `OneFunctionLinker`.
-@numba_njit(fastmath=False)
-def _factorise(matrix):
-    """Cholesky factor; not a number if there is none."""
-    n = len(matrix)
-    factor = np.zeros((n, n))
-    for j in range(n):
-        pivot = matrix[j, j]
-        for k in range(j):
-            pivot -= factor[j, k] * factor[j, k]
-        # So that what is not a number is caught, too.
-        if not pivot > 0.0:
-            return np.full((n, n), np.nan)
-        pivot = np.sqrt(pivot)
-        factor[j, j] = pivot
-        for i in range(j + 1, n):
-            rest = matrix[i, j]
-            for k in range(j):
-                rest -= factor[i, k] * factor[j, k]
-            factor[i, j] = rest / pivot
-    return factor

@@ -22,7 +22,11 @@ from pytensor.scalar.basic import ScalarOp
 from pytensor.scan.op import Scan
 from pytensor.tensor.elemwise import Elemwise
 
-from pymc_pmala.compile.numba import arrays, views  # noqa: F401 (they register their rules)
+from pymc_pmala.compile.numba import (  # noqa: F401 (they register their rules)
+    arrays,
+    linear_algebra,
+    views,
+)
 from pymc_pmala.compile.numba.dispatch import write_node
 from pymc_pmala.compile.numba.elementwise import (
     is_sum,
