@@ -1,9 +1,11 @@
 """How graphs become functions: with what linker, from which cache, and what if it cannot be."""
 
+import importlib.util
 import pickle
 import subprocess
 import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pymc as pm
@@ -16,9 +18,16 @@ from pytensor.graph.fg import FunctionGraph
 from pytensor.link.numba.linker import NumbaLinker
 from pytensor.link.vm import VMLinker
 
-from pymc_pmala import PMALA, cache_version, local_geometry
+try:
+    from pytensor.compile.debug.nanguardmode import NanGuardMode
+except ImportError:
+    # Goes with pytensor 2.
+    from pytensor.compile.nanguardmode import NanGuardMode
+
+from pymc_pmala import PMALA, local_geometry, version
 from pymc_pmala.compat import IS_PYTENSOR_3
-from pymc_pmala.compile.functions import SWITCH, OneFunctionLinker, QuickLinker, compile_graph
+from pymc_pmala.compile import compile_graph
+from pymc_pmala.compile.linkers import SWITCH, OneFunctionLinker, QuickLinker
 
 by_numba = pytest.mark.skipif(not IS_PYTENSOR_3, reason="graphs of pytensor 2 are not written")
 
@@ -59,6 +68,15 @@ def test_a_linker_of_the_users_is_not_replaced(linker):
     x = pt.dvector("x")
     function = compile_graph([x], [pt.exp(x)], pm.Model(), mode=Mode(linker, "fast_run"))
     assert type(function.maker.linker) is type(linker)
+
+
+def test_a_mode_of_the_users_keeps_its_linker():
+    mode = NanGuardMode(nan_is_error=True, inf_is_error=False, big_is_error=False)
+    x = pt.dvector("x")
+    function = compile_graph([x], [pt.log(x)], pm.Model(), mode=mode)
+    assert type(function.maker.linker) is type(mode.linker)
+    with pytest.raises(AssertionError, match="NaN"):
+        function(np.full(2, -1.0))
 
 
 def test_options_of_a_linker_are_kept():
@@ -136,36 +154,70 @@ def test_nothing_is_cached_if_the_user_wants_no_cache():
 
 @by_numba
 def test_code_of_another_version_of_the_package_is_not_taken_from_the_cache(monkeypatch):
+    from pytensor.link.numba.cache import CACHED_SRC_FUNCTIONS
     from pytensor.link.numba.dispatch.basic import numba_funcify_and_cache_key
 
-    from pymc_pmala import banded, products, solves
     from pymc_pmala.compile.numba import graph_function
+    from pymc_pmala.factorization.banded import BandedLoop
 
     m = pt.dmatrix("m", shape=(3, 3))
-    nodes = [
-        op(m, m).owner
-        for op in (products.Product(), solves.Substitution(True), banded.BandedLoop("solve"))
-    ]
+    banded = BandedLoop("solve")(m, m).owner
 
     def keys():
-        cache_version.cache_version.cache_clear()
-        written = graph_function(FunctionGraph([m], [m * 2.0]))[1]
-        return {written, *[numba_funcify_and_cache_key(n.op, node=n)[1] for n in nodes]}
+        version.cache_version.cache_clear()
+        function, written = graph_function(FunctionGraph([m], [m @ m]))
+        called = [v.py_func for v in function.__globals__.values() if hasattr(v, "py_func")]
+        [routine] = [CACHED_SRC_FUNCTIONS[f] for f in called]
+        return {written, routine, numba_funcify_and_cache_key(banded.op, node=banded)[1]}
 
     before = keys()
     assert keys() == before
-    monkeypatch.setattr(cache_version, "__version__", "another")
-    assert len(before) == 4
-    assert not before & keys()
+    monkeypatch.setattr(version, "__version__", "another")
+    after = keys()
     monkeypatch.undo()
-    cache_version.cache_version.cache_clear()
+    version.cache_version.cache_clear()
+    assert len(before) == 3
+    assert not before & after
 
 
 @by_numba
-def test_a_cholesky_factor_is_computed_without_fast_maths():
-    from pymc_pmala.compile.numba.arrays import _factorise
+def test_cache_keys_depend_on_the_source_of_all_that_numba_compiles():
+    package = Path(version.__file__).parent
+    hashed = {path for pattern in version._COMPILED for path in package.glob(pattern)}
+    assert {*(package / "compile" / "numba").glob("*.py")} <= hashed
+    compiling = {path for path in package.rglob("*.py") if "njit" in path.read_text()}
+    assert compiling - {package / "compile" / "linkers.py"} <= hashed
 
-    assert not _factorise.targetoptions["fastmath"]
+
+@pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="jax is not installed")
+def test_an_op_that_asks_for_it_is_called_back_by_jax():
+    # In a process of its own: JAX's threads do not survive a fork.
+    code = """
+import numpy as np, pymc as pm, pytensor.tensor as pt
+from pytensor.compile.builders import OpFromGraph
+from pytensor.graph.basic import Apply
+from pytensor.graph.op import Op
+from pymc_pmala.compile import compile_graph
+
+class Reversed(Op):
+    __props__ = ()
+    calls_back_in_jax = True
+
+    def make_node(self, x):
+        return Apply(self, [x], [x.type()])
+
+    def perform(self, node, inputs, outputs):
+        outputs[0][0] = inputs[0][::-1].copy()
+
+x = pt.dvector("x")
+inner = OpFromGraph([x], [Reversed()(x) * 2.0])
+function = compile_graph([x], [inner(x)], pm.Model(), mode="JAX")
+[found] = function(np.array([1.0, 2.0, 3.0]))
+assert type(found) is np.ndarray
+np.testing.assert_array_equal(found, [6.0, 4.0, 2.0])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
 
 
 def test_importing_the_package_leaves_warnings_as_they_are():
@@ -176,7 +228,13 @@ def test_importing_the_package_leaves_warnings_as_they_are():
     subprocess.run([sys.executable, "-c", code], check=True, timeout=300)
 
 
-def test_stack_traces_are_kept_neither_on_graphs_nor_on_the_users_model():
+def test_stack_traces_are_kept_neither_on_graphs_nor_on_the_users_model(monkeypatch):
+    functions = []
+
+    def compile_and_keep(*arguments, **options):
+        functions.append(compile_graph(*arguments, **options))
+        return functions[-1]
+
     def traces():
         found = pytensor.graph.traversal.ancestors([*model.basic_RVs, *model.value_vars])
         return [len(getattr(v.tag, "trace", [])) for v in found]
@@ -185,9 +243,11 @@ def test_stack_traces_are_kept_neither_on_graphs_nor_on_the_users_model():
         scale = pm.HalfNormal("scale", 1.0)
         pm.Normal("y", pm.Normal("mu", 0.0, scale), 1.0, observed=[0.3, 1.0])
     before = traces()
-    step = PMALA(model=model)
+    monkeypatch.setattr("pymc_pmala.kernel.kernel.compile_graph", compile_and_keep)
+    PMALA(model=model)
     for _ in range(2):
         local_geometry(model=model)
     assert traces() == before
-    fgraph = step._transition.maker.fgraph
-    assert max(len(getattr(v.tag, "trace", [])) for v in fgraph.variables) <= 1
+    [transition] = functions
+    variables = transition.maker.fgraph.variables
+    assert max(len(getattr(v.tag, "trace", [])) for v in variables) <= 1

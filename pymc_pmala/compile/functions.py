@@ -12,7 +12,7 @@ from pytensor.link.jax.linker import JAXLinker
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.subtensor import AdvancedSubtensor
 
-from pymc_pmala.compile.linkers import OneFunctionLinker, own_linker
+from pymc_pmala.compile.linkers import own_linker
 from pymc_pmala.compile.rewrites import loops, sums, switches
 from pymc_pmala.stack_traces import no_stack_traces
 
@@ -49,22 +49,19 @@ def compile_graph(
     """
     if mode == "interpreted":
         mode = _INTERPRETED
-    chosen = get_mode(mode).including(loops.REWRITE, switches.REWRITE, sums.REWRITE)
+    given = get_mode(mode)
+    linker = own_linker(given.linker) or given.linker
+    rewrites = given.provided_optimizer.including(loops.REWRITE, switches.REWRITE, sums.REWRITE)
     if _has_batched_gather(outputs):
-        chosen = chosen.excluding(*_ENDLESS)
-    linker = own_linker(chosen.linker)
-    if linker is not None:
-        chosen = Mode(linker, chosen.provided_optimizer)
-    if isinstance(linker, OneFunctionLinker):
-        from pymc_pmala.compile.numba import products, solves
-
-        chosen = chosen.including(products.REWRITE, solves.REWRITE)
-    by_jax = isinstance(chosen.linker, JAXLinker)
+        rewrites = rewrites.excluding(*_ENDLESS)
+    by_jax = isinstance(linker, JAXLinker)
     if by_jax:
-        from pymc_pmala.compile.jax import ToNumpy
+        from pymc_pmala.compile.jax import ToNumpy, register_callbacks
+
+        register_callbacks(outputs)
     options = {"on_unused_input": "ignore"} | compile_kwargs
     with model:
-        function = pymc_compile(list(inputs), list(outputs), mode=chosen, **options)
+        function = pymc_compile(list(inputs), list(outputs), mode=Mode(linker, rewrites), **options)
     function.trust_input = True
     return ToNumpy(function) if by_jax else function
 

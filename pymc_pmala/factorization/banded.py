@@ -258,6 +258,7 @@ class BandedLoop(Op):
     """One of the loops above, for every linker; its result is of the last input's type."""
 
     __props__ = ("name",)
+    calls_back_in_jax = True
 
     def __init__(self, name: str):
         self.name = name
