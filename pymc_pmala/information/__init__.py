@@ -1,6 +1,6 @@
 """The expected Fisher information of a model's factors, by distribution."""
 
-from pymc_pmala.information import quadrature, rules  # their rules are registered
+from pymc_pmala.information import quadrature, rules  # importing them registers their rules
 from pymc_pmala.information.registry import (
     Information,
     NoInformation,

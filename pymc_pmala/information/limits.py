@@ -1,13 +1,13 @@
-r"""Expected information of data that limits cut off: censored or truncated.
+r"""Expected information of censored or truncated data.
 
 With F the distribution function and s the score of a value between the limits l and r,
 
 .. math:: K = E[s s^T;\, l < v < r] + \frac{\dot F_l \dot F_l^T}{F_l}
               + \frac{\dot F_r \dot F_r^T}{1 - F_r}
 
-for censored data, and the covariance of s given :math:`l < v < r` for truncated data.
-For a Normal the first is a closed form; else the expectation is a quadrature over the
-quantiles between the limits.
+for censored data, and K is the covariance of s given :math:`l < v < r` for truncated data.
+A censored Normal has a closed form; otherwise the expectation is computed by quadrature
+over the quantiles between the limits.
 """
 
 from collections.abc import Callable, Sequence
@@ -39,8 +39,8 @@ from pymc_pmala.information.shapes import as_float
 
 __all__ = ["censored_information", "truncated_information"]
 
-# Distributions whose quantiles PyMC knows, and whose distribution function can be differentiated
-# twice by their parameters.
+# Distributions for which PyMC implements the quantiles, and a distribution function that can be
+# differentiated twice with respect to the parameters.
 _BY_QUANTILES: dict[type, Callable[..., TensorVariable]] = {
     CauchyRV: pm.Cauchy.dist,
     ExponentialRV: lambda scale: pm.Exponential.dist(scale=scale),
@@ -52,13 +52,13 @@ _BY_QUANTILES: dict[type, Callable[..., TensorVariable]] = {
     WeibullBetaRV: pm.Weibull.dist,
 }
 
-# The trapezoidal rule in the logit of a probability: scores grow with its powers at most.
+# Trapezoidal rule in the logit of a probability: scores grow no faster than powers of the logit.
 _LOGITS = np.linspace(-14.0, 14.0, 24)
 _PROBABILITIES = 1.0 / (1.0 + np.exp(-_LOGITS))
 _SHARES = _PROBABILITIES * (1.0 - _PROBABILITIES)
 _SHARES = _SHARES / _SHARES.sum()
 
-# Beyond so many standard deviations a limit is none.
+# A limit more than this many standard deviations away has no effect.
 _REACH = 37.0
 
 
@@ -104,15 +104,16 @@ def truncated_information(
 def _censored_normal(
     mu: TensorVariable, log_sigma: TensorVariable, lower: TensorVariable, upper: TensorVariable
 ) -> Information:
-    """On (μ, log σ), with a and b the standardised limits and r = φ/Φ at a, λ = φ/(1 − Φ) at b.
+    """Information of a censored Normal on (μ, log σ).
 
-    Φ(b) − Φ(a) times (1, 0, 2), plus φ(a)(a + r, 1 + a² + ar, a + a³ + a²r), minus
-    φ(b)(b − λ, 1 + b² − bλ, b + b³ − b²λ), are the entries in units of (1/σ², 1/σ, 1).
+    Let a and b be the standardised limits, r = φ/Φ at a and λ = φ/(1 − Φ) at b. The entries,
+    in units of (1/σ², 1/σ, 1), are [Φ(b) − Φ(a)] (1, 0, 2)
+    plus φ(a)(a + r, 1 + a² + ar, a + a³ + a²r) minus φ(b)(b − λ, 1 + b² − bλ, b + b³ − b²λ).
     """
     rate = pt.exp(-log_sigma)
     a, b = (at_least(at_most((x - mu) * rate, _REACH), -_REACH) for x in (lower, upper))
     inside = 0.5 * (pt.erfc(-b / np.sqrt(2)) - pt.erfc(-a / np.sqrt(2)))
-    # The two ends are one function, of a and of −b.
+    # Both ends are given by the same function, evaluated at a and at −b.
     first, cross, second = (
         of_a + sign * of_b
         for of_a, of_b, sign in zip(_end(a), _end(-b), (1.0, -1.0, 1.0), strict=True)
@@ -133,18 +134,18 @@ def _end(a: TensorVariable) -> tuple[TensorVariable, TensorVariable, TensorVaria
 
 
 class _Between(NamedTuple):
-    """A distribution between two limits; all but ``scores`` elementwise.
+    """A distribution between two limits; all attributes except ``scores`` are elementwise.
 
     Attributes
     ----------
     parameters : list of TensorVariable
-        Those that are not constant.
+        The parameters that are not constant.
     below, above : TensorVariable
-        F at the lower and at the upper limit.
+        Values of F at the lower and at the upper limit.
     slopes : pair of lists of TensorVariable
-        Their derivatives by the parameters.
+        Derivatives of ``below`` and ``above`` with respect to the parameters.
     scores : list of TensorVariable
-        Derivatives of the log-density at quantiles between the limits, on the last axis.
+        Derivatives of the log-density at quantiles between the limits, along the last axis.
     """
 
     parameters: list[TensorVariable]
@@ -167,12 +168,13 @@ def _between(
     def cdf(distribution: TensorVariable, x: TensorVariable) -> TensorVariable:
         return pt.exp(pm.logcdf(distribution, x))
 
-    # A limit at infinity is one far out: its derivatives are 0, not 0 times infinity.
+    # Replace an infinite limit by a very distant one: its derivatives are then 0, and not 0
+    # times infinity.
     below, above = (cdf(dist(*columns), at_least(at_most(x, 1e100), -1e100)) for x in (low, high))
     probability, *wide = pt.broadcast_arrays(below + (above - below) * _PROBABILITIES, *columns)
     distribution = dist(*wide)
     held = disconnected_grad(icdf(distribution, probability))
-    # Quantiles move with the parameters: the first derivative of the inverse function.
+    # Quantiles depend on the parameters: this adds the first derivative of the inverse function.
     at = held + (probability - cdf(distribution, held)) / pt.exp(pm.logp(distribution, held))
     values, *broad = pt.broadcast_arrays(at, *wide)
     scores = pt.grad(

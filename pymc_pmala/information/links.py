@@ -1,9 +1,10 @@
-"""Logarithms and logits of parameters that see through links.
+"""Logarithms and logits of parameters that are computed by link functions.
 
-A positive parameter enters the information through its logarithm, a probability through
-its logit. Where the model computes the parameter by a link (``exp``, ``sigmoid``, …), the
-logarithm or logit is a smooth function of the link's *input*; taking it there keeps every
-derivative finite where the parameter itself has long under- or overflowed.
+The information is stated in terms of the logarithm of a positive parameter and the logit
+of a probability. Where the model computes the parameter by a link function (``exp``,
+``sigmoid``, …), the logarithm or logit is a smooth function of the *input* of the link. When
+it is computed from this input, all derivatives stay finite even where the parameter itself
+underflows or overflows.
 """
 
 from collections.abc import Callable
@@ -110,13 +111,13 @@ def log_odds(probability: TensorVariable) -> TensorVariable:
 
 
 def log_odds_weight(log_odds: TensorVariable) -> TensorVariable:
-    """p(1 − p) from the logit of p: the information of one Bernoulli trial about it."""
-    # Not σ(1 − σ), which is rounded to nothing at 37. The likelihood has the first, mostly.
+    """Information p(1 − p) of one Bernoulli trial about the logit of p, from that logit."""
+    # σ(1 − σ) would round to zero at 37. The first factor is usually part of the likelihood too.
     return pt.sigmoid(log_odds) * pt.sigmoid(-log_odds)
 
 
 _TRANSPARENT = ("structure", "check", "Second", "Join", "MakeVector")
-"""Operations that an elementwise function can be moved through."""
+"""Operations that commute with elementwise functions."""
 
 
 def _through(variable: TensorVariable, function: _Transform) -> TensorVariable:
@@ -137,13 +138,13 @@ def _through(variable: TensorVariable, function: _Transform) -> TensorVariable:
         return pt.switch(condition, *map(function, branches))
     if name == "MakeVector":
         return pt.stack(list(map(function, inputs)))
-    # The axis of a join is an input before pytensor 3.
+    # Before pytensor 3, the axis of a join is an input.
     first = 0 if hasattr(node.op, "axis") else 1
     return node.op(*inputs[:first], *map(function, inputs[first:]))
 
 
 def _expand(exponent: TensorVariable) -> TensorVariable:
-    """The input of a link, itself freed of logarithms of links: log a − log b, say."""
+    """Rewrite logarithms of links in the input of a link, as in log a − log b."""
     name, inputs = operation(exponent)
     if name == "Log":
         return log(inputs[0])
@@ -159,16 +160,16 @@ def _as_float(variable: TensorVariable) -> TensorVariable:
 
 
 def _away_from_zero(variable: TensorVariable) -> TensorVariable:
-    """A positive number that may have underflowed, as a rate with no exposure has.
+    """Bound a positive number that may have underflowed, such as a rate without exposure.
 
-    Held at the smallest number, its logarithm is finite and has no derivative: the information
-    of a cell that cannot say anything is 0.
+    At the smallest positive number its logarithm is finite and constant, so that an element
+    without information contributes 0.
     """
     return at_least(variable, float(np.finfo(variable.dtype).tiny))
 
 
 def _log_ordered(logits: TensorVariable) -> TensorVariable:
-    """Log of σ(b) − σ(a) = σ(b) σ(−a) (1 − exp(a − b)) between successive logits."""
+    """Logarithm of σ(b) − σ(a) = σ(b) σ(−a) (1 − exp(a − b)) for successive logits a, b."""
     below, above = -pt.softplus(-logits), -pt.softplus(logits)
     gap = logits[..., 1:] - logits[..., :-1]
     inner = below[..., 1:] + above[..., :-1] + pt.log(-pt.expm1(-gap))
@@ -176,7 +177,8 @@ def _log_ordered(logits: TensorVariable) -> TensorVariable:
 
 
 def _log_softmax(x: TensorVariable, axis: int | tuple[int, ...] | None) -> TensorVariable:
-    # Written out, since the forward derivative of pytensor 2's LogSoftmax is its reverse one.
+    # Written out, because pytensor 2 returns the reverse derivative of LogSoftmax as the forward
+    # one.
     shifted = x - x.max(axis=axis, keepdims=True)
     return shifted - pt.log(pt.exp(shifted).sum(axis=axis, keepdims=True))
 
@@ -187,10 +189,10 @@ def _log_softplus(u: TensorVariable) -> TensorVariable:
 
 
 def _log_expm1(a: TensorVariable) -> TensorVariable:
-    """Log of eᵃ − 1 for a > 0, through log a where a underflows.
+    """Logarithm of eᵃ − 1 for a > 0, computed from log a where a underflows.
 
-    Below a = 1e-8 it is log a + a/2 to full precision; beyond log a = 100 it is held, since
-    the information there is 0 and the derivative of a would overflow.
+    Below a = 1e-8 it equals log a + a/2 to full precision. Above log a = 100 it is held
+    constant, because the information is 0 there and the derivative of a would overflow.
     """
     if not is_positive(a):
         return a + pt.log(-pt.expm1(-a))
@@ -200,7 +202,7 @@ def _log_expm1(a: TensorVariable) -> TensorVariable:
 
 
 def _log_normal_cdf(u: TensorVariable) -> TensorVariable:
-    """Log Φ(u) whose derivative stays finite in the lower tail."""
+    """Logarithm of Φ(u) with a derivative that stays finite in the lower tail."""
     low, high = at_most(u, -1.0), at_least(u, -1.0)
     return pt.switch(
         u < -1.0,
@@ -212,12 +214,12 @@ def _log_normal_cdf(u: TensorVariable) -> TensorVariable:
 def at_least(x: TensorVariable, bound: float) -> TensorVariable:
     """The larger of two numbers.
 
-    The derivative of ``pt.maximum`` is a product with a Boolean, at which pytensor's
-    rewrites stumble: they log an error for every such product.
+    The derivative of ``pt.maximum`` contains a product with a Boolean, for which pytensor's
+    rewrites log an error.
     """
     return pt.switch(x < bound, bound, x)
 
 
 def at_most(x: TensorVariable, bound: float) -> TensorVariable:
-    """The smaller of two numbers; as for `at_least`."""
+    """The smaller of two numbers; see `at_least`."""
     return pt.switch(x > bound, bound, x)

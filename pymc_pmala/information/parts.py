@@ -1,4 +1,4 @@
-"""Expected information of distributions that are parts of others."""
+"""Expected information of distributions that are components of other distributions."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,17 +17,17 @@ __all__ = ["nested_information", "over"]
 def nested_information(
     factor: Factor, distribution: TensorVariable, value: TensorVariable
 ) -> list[Information]:
-    """Information of a distribution that is a part of another, at a given value of it.
+    """Return the information of a component of a distribution at a given value.
 
     Parameters
     ----------
     factor : Factor
-        The whole.
+        The factor of the whole distribution.
     distribution : TensorVariable
-        A random variable outside of the model, whose inputs are functions of the sampled
-        values.
+        The component: a random variable that is not part of the model, whose inputs are
+        functions of the sampled values.
     value : TensorVariable
-        Its value, data or a function of the sampled values.
+        Value of the component: data, or a function of the sampled values.
     """
     node = distribution.owner
     unconstrained, logp = value, pm.logp(distribution, value)
@@ -50,7 +50,7 @@ def nested_information(
 def over(
     factor: Factor, value: TensorVariable, informations: Sequence[Information]
 ) -> list[Information]:
-    """Elementwise information, whose elements are those of ``value``."""
+    """Return elementwise information for the elements of ``value``."""
     part = replace(factor, value=value, scale=pt.constant(1.0))
     forms = [QuadraticForm(information, part) for information in informations]
     return [Information(form.coordinates, form.product) for form in forms]

@@ -1,4 +1,4 @@
-"""Recognise links, and what is positive by construction, in pytensor graphs."""
+"""Recognise link functions and expressions that are positive by construction in graphs."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ __all__ = [
 
 _STRUCTURAL = (Alloc, DimShuffle, Reshape, SpecifyShape, *INDEXING_OPS)
 
-# By type: a user's Op may have the name of one of pytensor's.
+# Compare types, not names: a user's Op may have the same name as one of pytensor's.
 _NAMES = {
     kind: kind.__name__
     for kind in (
@@ -64,7 +64,7 @@ _NAMES = {
 
 
 def operation(variable: TensorVariable) -> tuple[str | None, list[TensorVariable]]:
-    """Name of the operation that made a variable, if it is known, and what it was made from."""
+    """Return the name of the operation that computes a variable, if known, and its inputs."""
     node = selected(variable).owner
     if node is None:
         return None, []
@@ -82,7 +82,7 @@ def operation(variable: TensorVariable) -> tuple[str | None, list[TensorVariable
 
 
 def selected(variable: TensorVariable) -> TensorVariable:
-    """The branch of a switch whose condition is known, as in PyMC's interval transform."""
+    """Resolve switches with a known condition, as in PyMC's interval transform."""
     node = variable.owner
     if node is None or not isinstance(node.op, Elemwise):
         return variable
@@ -97,7 +97,7 @@ _COMPARISONS = {"NEQ": np.not_equal, "EQ": np.equal, "AND": np.logical_and, "OR"
 
 
 def _known(variable: TensorVariable) -> bool | float | None:
-    """The number that a graph of comparisons between constants gives, if only one."""
+    """Evaluate a graph of comparisons between constants, if all elements are equal."""
     if isinstance(variable, Constant):
         numbers = np.unique(variable.data)
         return numbers[0] if numbers.size == 1 else None
@@ -154,7 +154,7 @@ def is_probability(variable: TensorVariable) -> bool:
 
 
 def negated(variable: TensorVariable) -> TensorVariable | None:
-    """A, if the graph is written −a."""
+    """Return a if the graph has the form −a, else None."""
     name, inputs = operation(variable)
     if name == "Neg":
         return inputs[0]
@@ -166,7 +166,7 @@ def negated(variable: TensorVariable) -> TensorVariable | None:
 
 
 def complement_exponent(variable: TensorVariable) -> TensorVariable | None:
-    """A, if the graph is written 1 − exp(−a) or −expm1(−a)."""
+    """Return a if the graph has the form 1 − exp(−a) or −expm1(−a), else None."""
     name, inputs = operation(variable)
     if name == "Sub" and is_constant(inputs[0], 1.0):
         inner, wanted = inputs[1], "Exp"
@@ -181,7 +181,7 @@ def complement_exponent(variable: TensorVariable) -> TensorVariable | None:
 def interval(
     variable: TensorVariable,
 ) -> tuple[TensorVariable, TensorVariable, TensorVariable] | None:
-    """U, a and b, if the graph is PyMC's interval transform σ(u) b + (1 − σ(u)) a."""
+    """Return u, a and b if the graph is PyMC's interval transform σ(u) b + (1 − σ(u)) a."""
     name, terms = operation(variable)
     if name != "Add" or len(terms) != 2:
         return None
@@ -197,7 +197,7 @@ def interval(
 
 
 def cumulative_logits(variable: TensorVariable) -> TensorVariable | None:
-    """Z, if the graph is PyMC's ordered logistic: differences of (0, σ(z), 1)."""
+    """Return z if the graph is PyMC's ordered logistic: differences of (0, σ(z), 1)."""
     name, inputs = operation(variable)
     if name != "Sub" or any(operation(i)[0] != "structure" for i in inputs):
         return None
@@ -213,7 +213,7 @@ def cumulative_logits(variable: TensorVariable) -> TensorVariable | None:
 
 
 def is_constant(variable: TensorVariable, number: float) -> bool:
-    """Whether a graph is a constant, all of whose elements are one number."""
+    """Whether a graph is a constant with all elements equal to ``number``."""
     name, inputs = operation(variable)
     if name == "structure":
         return is_constant(inputs[0], number)
@@ -221,7 +221,7 @@ def is_constant(variable: TensorVariable, number: float) -> bool:
 
 
 def normal_argument(variable: TensorVariable) -> TensorVariable | None:
-    """U, if the graph is written as the normal CDF Φ(u)."""
+    """Return u if the graph is the normal CDF Φ(u), else None."""
     name, inputs = operation(variable)
     other = None
     if name == "TrueDiv" and is_constant(inputs[1], 2.0):
@@ -243,7 +243,7 @@ def normal_argument(variable: TensorVariable) -> TensorVariable | None:
 
 
 def other_share(part: TensorVariable, whole: TensorVariable) -> TensorVariable | None:
-    """B, if the ratio is written a / (a + b) with a and b positive."""
+    """Return b if ``part / whole`` is a / (a + b) with a and b positive, else None."""
     name, terms = operation(whole)
     if name != "Add" or not all(map(is_positive, terms)):
         return None

@@ -1,17 +1,18 @@
 r"""Expected information of univariate distributions by quadrature.
 
-For distributions without a closed form,
+For distributions without a closed form, the information is
 
 .. math:: K = \sum_k w_k\, s_k s_k^T, \qquad w_k \propto p(z_k)\, \Delta z_k,
 
-with a fixed number of nodes :math:`z_k` and :math:`s_k` the derivative of the log-density at
-the nodes. K is positive semi-definite whatever the nodes. The trapezoidal rule is used
-throughout, in a variable in which the density decays at both ends: it then converges
-exponentially (Trefethen & Weideman 2014).
+with a fixed number of nodes :math:`z_k`, where :math:`s_k` is the derivative of the
+log-density at the nodes. K is positive semi-definite for any choice of nodes. The trapezoidal
+rule is used throughout, in a variable in which the density decays at both ends, so that it
+converges exponentially (Trefethen & Weideman 2014).
 
-What depends on one shape parameter only is computed beforehand, for many values of it, and
-its factor R of :math:`K = R^T R` interpolated: the graph is then a few operations, quick to
-compile and to differentiate. What depends on two is summed in the graph.
+Information that depends on a single shape parameter is computed in advance for many values of
+it, and its factor R, :math:`K = R^T R`, is interpolated. The graph then has only a few
+operations and is quick to compile and to differentiate. Information that depends on two shape
+parameters is summed in the graph.
 """
 
 from collections.abc import Callable, Sequence
@@ -42,31 +43,31 @@ from pymc_pmala.information.registry import Information, register_information
 from pymc_pmala.model.factors import Factor
 
 QUADRATURE = "quadrature"
-"""The path of the rules of this module."""
+"""Path of the rules in this module, as shown by `explain_metric`."""
 
 _UNIT = np.linspace(0.0, 1.0, 48)
-"""Places of the nodes between the ends of an integral."""
+"""Positions of the nodes between the ends of an integral."""
 
 _REACH = 8.0
-"""Standard deviations beyond which a normal density is nothing."""
+"""Number of standard deviations beyond which a normal density is negligible."""
 
 
 LogDensity: TypeAlias = Callable[..., TensorVariable]
 
 _FINE = 400
-"""Number of nodes of integrals that are computed beforehand."""
+"""Number of nodes of integrals that are computed in advance."""
 
 _WeightedScores: TypeAlias = tuple[np.ndarray, list[np.ndarray]]
-"""Weights of the nodes, up to a factor, and the scores there in each coordinate."""
+"""Weights of the nodes, up to a factor, and the scores at the nodes in each coordinate."""
 
 
 class _Table(NamedTuple):
-    """A triangular matrix R, K = RᵀR, as cubic splines of a shape parameter.
+    """A triangular matrix R with K = RᵀR, as cubic splines in a shape parameter.
 
     Attributes
     ----------
     knots : array
-        Evenly spaced.
+        Evenly spaced knots.
     coefficients : array
         One column for each entry of R on or above its diagonal, row by row.
     """
@@ -76,7 +77,7 @@ class _Table(NamedTuple):
 
 
 class _Nodes(NamedTuple):
-    """Nodes z on the last axis, and the logarithm of the length of z that each stands for."""
+    """Nodes z along the last axis, and the logarithm of the interval that each represents."""
 
     z: TensorVariable
     log_length: TensorVariable
@@ -103,7 +104,10 @@ def skew_normal(factor: Factor) -> list[Information]:
 
 @cache
 def _skew_normal_table() -> _Table:
-    """Scores (1 + α²)^{−¼} ∂_z, ∂_{log σ} and (1 + α²)^¾ ∂_α of 2φ(z)Φ(αz), by arsinh α."""
+    """Table of the scores (1 + α²)^{−¼} ∂_z, ∂_{log σ}, (1 + α²)^¾ ∂_α of 2φ(z)Φ(αz).
+
+    The shape parameter is arsinh α.
+    """
 
     def scores(arcsinh_alpha: float) -> _WeightedScores:
         alpha = np.sinh(arcsinh_alpha)
@@ -136,11 +140,14 @@ def ex_gaussian(factor: Factor) -> list[Information]:
 
 @cache
 def _ex_gaussian_table() -> _Table:
-    """Scores in z, log σ and log ν of r exp(½r² − rz) Φ(z − r), r = σ/ν, by −log r."""
+    """Table of the scores in z, log σ and log ν of r exp(½r² − rz) Φ(z − r), r = σ/ν.
+
+    The shape parameter is −log r.
+    """
 
     def scores(log_ratio: float) -> _WeightedScores:
         rate = np.exp(-log_ratio)
-        # A normal rise on the scale 1, an exponential tail on the scale 1/r.
+        # The density rises on the scale 1 and has an exponential tail on the scale 1/r.
         t = np.linspace(-np.arcsinh(_REACH), np.arcsinh(_REACH + 40.0 / rate), _FINE)
         z = np.sinh(t)
         scaled = scipy.special.erfcx((rate - z) / np.sqrt(2))
@@ -170,7 +177,7 @@ def rice(factor: Factor) -> list[Information]:
 
 
 def _numerator(ratio: TensorVariable, denominator: TensorVariable) -> TensorVariable:
-    """A of a/b, as the model gives it if it does."""
+    """Numerator a of a ratio a/b, taken from the model's graph if possible."""
     name, inputs = operation(ratio)
     if name == "TrueDiv" and equal_computations([inputs[1]], [denominator]):
         return inputs[0]
@@ -179,11 +186,14 @@ def _numerator(ratio: TensorVariable, denominator: TensorVariable) -> TensorVari
 
 @cache
 def _rice_table() -> _Table:
-    """Scores ∂_{log σ}, σ∂_ν and (1 + b²)^{−½} ∂_{log v}, by arsinh b."""
+    """Table of the scores ∂_{log σ}, σ∂_ν and (1 + b²)^{−½} ∂_{log v}.
+
+    The shape parameter is arsinh b.
+    """
 
     def scores(arcsinh_b: float) -> _WeightedScores:
         b = np.sinh(arcsinh_b)
-        # A normal density about b on the scale 1, a power of y near zero.
+        # The density is nearly normal about b on the scale 1, and a power of y near zero.
         t = np.linspace(max(b - _REACH, -18.0), b + _REACH, _FINE)
         y = np.logaddexp(0.0, t)
         weight = scipy.special.expit(t) * y * np.exp(-0.5 * (y - b) ** 2) * scipy.special.i0e(y * b)
@@ -198,14 +208,15 @@ def _rice_table() -> _Table:
 def skew_student_t(factor: Factor) -> list[Information]:
     """SkewStudentT(a, b, μ, σ): quadrature over z = (v − μ)/σ, on (v − μ, log σ, log a, log b).
 
-    2 arsinh(z/√(a + b)) is the logit of a Beta(a, b) variable: nodes in it. Free, the location's
-    score is multiplied by the root of (a + b + 3)/(a + b + z²), which makes of a StudentT's
-    information the local one of `continuous.student_t`.
+    The nodes are in 2 arsinh(z/√(a + b)), which is the logit of a Beta(a, b) variable. For a
+    free variable, the score of the location is multiplied by the square root of
+    (a + b + 3)/(a + b + z²); for a StudentT this gives the local information of
+    `continuous.student_t`.
     """
     a, b, mu, sigma = factor.parameters
     shapes = pt.broadcast_arrays(log(a), log(b))
     log_a, log_b = (pt.shape_padright(shape) for shape in shapes)
-    # About the variance ψ'(a) + ψ'(b) of the logit.
+    # Approximately the variance ψ'(a) + ψ'(b) of the logit.
     variance = pt.exp(-log_a) + pt.exp(-2.0 * log_a) + pt.exp(-log_b) + pt.exp(-2.0 * log_b)
     width = 0.5 * at_most(pt.sqrt(variance), 20.0)
     inner = _sinh_nodes(-np.arcsinh(20.0), np.arcsinh(20.0), width)
@@ -232,13 +243,13 @@ def skew_student_t(factor: Factor) -> list[Information]:
 def kumaraswamy(factor: Factor) -> list[Information]:
     """Kumaraswamy(a, b): quadrature over its quantiles, on (logit v, log a, log b).
 
-    −b log(1 − vᵃ) is a standard exponential variable: nodes in its logarithm.
+    The nodes are in the logarithm of −b log(1 − vᵃ), a standard exponential variable.
     """
     shapes = pt.broadcast_arrays(*map(log, factor.parameters))
     log_a, log_b = (pt.shape_padright(shape) for shape in shapes)
     log_exponential = -18.0 + (18.0 + np.log(40.0)) * _UNIT
     weights = np.exp(log_exponential - np.exp(log_exponential))
-    # log(−log vᵃ) and log(−log v); 1 − vᵃ has underflowed long before the bound.
+    # log(−log vᵃ) and log(−log v); 1 − vᵃ underflows long before the bound is reached.
     log_x = _log_neg_log_complement(at_most(log_exponential - log_b, 6.5))
     z = _logit(log_x - log_a)
 
@@ -257,19 +268,19 @@ def kumaraswamy(factor: Factor) -> list[Information]:
 
 
 def _log_complement(log_x: TensorVariable) -> TensorVariable:
-    """Log of 1 − exp(−x) from log x."""
+    """Logarithm of 1 − exp(−x) as a function of log x."""
     inner = pt.log(-pt.expm1(-pt.exp(at_least(log_x, -35.0))))
     return pt.switch(log_x < -35.0, log_x, inner)
 
 
 def _log_neg_log_complement(log_x: TensorVariable) -> TensorVariable:
-    """Log of −log(1 − exp(−x)) from log x; x must not be so large that exp(−x) underflows."""
+    """Logarithm of −log(1 − exp(−x)) as a function of log x; exp(−x) must not underflow."""
     low, high = at_most(log_x, 0.0), at_least(log_x, 0.0)
     return pt.log(pt.switch(log_x < 0.0, -_log_complement(low), -pt.log1p(-pt.exp(-pt.exp(high)))))
 
 
 def _logit(log_x: TensorVariable) -> TensorVariable:
-    """Logit of exp(−x) from log x."""
+    """Logit of exp(−x) as a function of log x."""
     return -pt.exp(log_x) - _log_complement(log_x)
 
 
@@ -299,8 +310,8 @@ def beta_binomial(factor: Factor) -> list[Information]:
 def discrete_weibull(factor: Factor) -> list[Information]:
     """DiscreteWeibull(q, β): sum over 0, …, 31 and an integral beyond, on (log λ, log β).
 
-    With q = exp(−λ): P(v ≥ k) = exp(−λkᵝ). Beyond the sum v is a continuous Weibull
-    variable, for which λvᵝ − λ32ᵝ is a standard exponential one.
+    With q = exp(−λ), P(v ≥ k) = exp(−λkᵝ). Beyond the sum, v is treated as a continuous Weibull
+    variable, for which λvᵝ − λ32ᵝ has a standard exponential distribution.
     """
     q, beta = factor.parameters
     shapes = pt.broadcast_arrays(log(pt.softplus(-log_odds(q))), log(beta))
@@ -311,7 +322,7 @@ def discrete_weibull(factor: Factor) -> list[Information]:
     def log_probability(
         v: TensorVariable, log_rate: TensorVariable, log_beta: TensorVariable
     ) -> TensorVariable:
-        """Of each count up to 31, and of all from 32 on."""
+        """Log-probability of each count up to 31, and of all counts from 32 on."""
         here = np.sign(counts) * hazard(np.log(np.maximum(counts, 1.0)), log_rate, log_beta)
         after = hazard(np.log(counts + 1.0), log_rate, log_beta) + beyond
         return pt.log(-pt.expm1(-at_least(after - here, 1e-290))) - here
@@ -338,9 +349,9 @@ def discrete_weibull(factor: Factor) -> list[Information]:
 def beta_binomial_weights(
     n: TensorVariable, support: TensorVariable, log_alpha: TensorVariable, log_beta: TensorVariable
 ) -> tuple[TensorVariable, TensorVariable]:
-    """Probabilities of a BetaBinomial on a common support, and the support cut off at n.
+    """Probabilities of a BetaBinomial on a common support, and the support bounded by n.
 
-    Where a count of the support is more than n, its probability is 0 and it is counted as n.
+    Counts greater than n have probability 0 and are replaced by n.
     """
     n = pt.cast(n, config.floatX)
     counts = pt.switch(support > n, n, support)
@@ -354,7 +365,7 @@ def beta_binomial_weights(
 
 
 def _table(scores: Callable[[float], _WeightedScores], lower: float, upper: float) -> _Table:
-    """Tabulate R for values of the shape parameter between two ends."""
+    """Tabulate R for values of the shape parameter between two bounds."""
     shapes = np.linspace(lower, upper, int(32 * (upper - lower)) + 1)
     rows = []
     for shape in shapes:
@@ -372,12 +383,16 @@ def _table(scores: Callable[[float], _WeightedScores], lower: float, upper: floa
 def _interpolated(
     table: _Table, shape: TensorVariable, rates: Sequence[TensorVariable | float]
 ) -> list[list[TensorVariable]]:
-    """K at a shape, its coordinates i multiplied by rates_i; that of the nearer end beyond."""
+    """Interpolate K at a shape, with coordinate i multiplied by ``rates[i]``.
+
+    Outside the table, K at the nearer end is used.
+    """
     knots, n = table.knots, len(rates)
     space = knots[1] - knots[0]
     within = at_least(at_most(shape, knots[-2]), knots[1])
-    # Values and slopes once, so that derivatives in many directions are products with slopes.
-    # Right for first derivatives only, which is what the product with K is differentiated for.
+    # Values and slopes are computed once, so that derivatives in many directions are products with
+    # the slopes. This is correct only for first derivatives, and the product with K is
+    # differentiated only once.
     held = disconnected_grad(within)
     offset = (pt.shape_padright(held) - knots) / space
     distance = pt.abs(offset)
@@ -394,7 +409,7 @@ def _interpolated(
 
 
 def _cubic(distance: Any, where: Callable) -> Any:
-    """The cubic B-spline on five evenly spaced knots, by the distance from its centre."""
+    """Cubic B-spline on five evenly spaced knots, at a distance from its centre."""
     inner = 2 / 3 - distance**2 * (1.0 - 0.5 * distance)
     outer = where(distance < 2.0, (2.0 - distance) ** 3 / 6.0, 0.0)
     return where(distance < 1.0, inner, outer)
@@ -407,13 +422,13 @@ def _cubic_slope(distance: TensorVariable) -> TensorVariable:
     return pt.switch(distance < 1.0, inner, outer)
 
 
-# The rules of quadrature
+# Quadrature
 
 
 def _location_scale_scores(
     log_density: LogDensity, nodes: _Nodes, shapes: Sequence[TensorVariable]
 ) -> tuple[TensorVariable, list[TensorVariable]]:
-    """Weights, and scores in z = (v − μ)/σ, log σ and the shapes, from the log-density of z."""
+    """Weights and scores in z = (v − μ)/σ, log σ and the shapes, from the log-density of z."""
     density, [of_z, *of_shapes] = _scores(log_density, nodes.z, shapes)
     weights = _weights(density + nodes.log_length)
     return weights, [of_z, -1.0 - nodes.z * of_z, *of_shapes]
@@ -426,7 +441,7 @@ def _location_scale(
     scores: Sequence[TensorVariable],
     weights: TensorVariable,
 ) -> Information:
-    """Information on (v − μ, log σ, …) from the scores in (v − μ)/σ and those others."""
+    """Information on (v − μ, log σ, …) from the scores in (v − μ)/σ, log σ, …."""
     rates = [pt.exp(-others[0]), *[1.0] * len(others)]
     weight = [
         [left * right * entry for right, entry in zip(rates, row, strict=True)]
@@ -439,7 +454,7 @@ def _location_scale(
 def _sinh_nodes(
     lower: TensorVariable | float, upper: TensorVariable, scale: TensorVariable | float
 ) -> _Nodes:
-    """Nodes scale · sinh t, evenly spaced in t: fine near zero, coarse far from it."""
+    """Nodes scale · sinh t, evenly spaced in t: dense near zero and sparse far from it."""
     t = lower + (upper - lower) * _UNIT
     return _Nodes(scale * pt.sinh(t), pt.log(scale * (upper - lower) * pt.cosh(t)))
 
@@ -447,9 +462,9 @@ def _sinh_nodes(
 def _scores(
     log_density: LogDensity, z: TensorVariable, shapes: Sequence[TensorVariable]
 ) -> tuple[TensorVariable, list[TensorVariable]]:
-    """Log-density at the nodes, and its derivatives there in z and the shape parameters.
+    """Log-density at the nodes, and its derivatives in z and the shape parameters.
 
-    The nodes may depend on the parameters; the derivatives are at fixed nodes.
+    The nodes may depend on the parameters; the derivatives are taken at fixed nodes.
     """
     at, *columns = pt.broadcast_arrays(z, *map(pt.shape_padright, shapes))
     density = log_density(at, *columns)
@@ -467,7 +482,7 @@ def _weights(log_mass: TensorVariable) -> TensorVariable:
 def outer(
     scores: Sequence[TensorVariable], weights: TensorVariable | np.ndarray
 ) -> list[list[TensorVariable]]:
-    """Σ_k w_k s_k s_kᵀ."""
+    """Weighted sum of outer products Σ_k w_k s_k s_kᵀ."""
     entries = {
         (i, j): (weights * scores[i] * scores[j]).sum(axis=-1)
         for i in range(len(scores))

@@ -1,10 +1,9 @@
-"""The information of one factor, and the registry that finds it by distribution.
+"""The information of a single factor, and the registry of rules by distribution.
 
-A factor contributes :math:`J^T K J` to the metric, with
-:math:`K = E[s s^T]` the expected outer product of its score in both value and
-parameters. A rule states :math:`K` in *coordinates* of its own choice, in which it is
-smooth and bounded: a location as it is, a scale through its logarithm, a probability
-through its logit.
+A factor contributes :math:`J^T K J` to the metric, where :math:`K = E[s s^T]` is the
+expected outer product of its score with respect to both value and parameters. A rule
+states :math:`K` in *coordinates* of its choice in which K is smooth and bounded: a
+location itself, the logarithm of a scale, the logit of a probability.
 """
 
 from collections.abc import Callable, Sequence
@@ -46,16 +45,16 @@ class Information:
     Parameters
     ----------
     coordinates : TensorVariable or sequence of TensorVariable
-        One coordinate, or several that are correlated with each other.
+        A single coordinate, or several that are correlated with each other.
     weight : tensor_like or nested sequence of tensor_like or callable
-        The information of one independent element of the random variable. With one
-        coordinate a tensor; with m coordinates an m × m nested sequence. Weights and
-        coordinates broadcast against the shape of the random variable, as the
-        distribution's parameters do: a scale shared by n elements collects the
+        The information of one independent element of the random variable: a tensor if
+        there is one coordinate, an m × m nested sequence if there are m. Weights and
+        coordinates broadcast against the shape of the random variable, like the
+        parameters of the distribution: a scale shared by n elements accumulates the
         information of all n.
-        For anything else (a distribution with correlated elements, say) a function from
-        the tangents dφ of the coordinates to K dφ, linear, symmetric and positive
-        semi-definite.
+        In all other cases, such as a distribution with correlated elements, pass a
+        function from the tangents dφ of the coordinates to K dφ. It must be linear,
+        symmetric and positive semi-definite.
 
     Examples
     --------
@@ -76,14 +75,14 @@ class Information:
 
 
 class QuadraticForm:
-    """The product with K of an `Information` that knows its random variable's shape.
+    """The product with K of an `Information`, for the shape of its random variable.
 
     Attributes
     ----------
     coordinates : tuple of TensorVariable
-        φ, functions of the sampled values.
+        The coordinates φ, as functions of the sampled values.
     product : callable
-        Tangents dφ to cotangents K dφ.
+        Function from tangents dφ to cotangents K dφ.
     """
 
     def __init__(self, information: Information, factor: Factor):
@@ -98,10 +97,10 @@ class QuadraticForm:
 def _elementwise(
     information: Information, value: TensorVariable
 ) -> tuple[tuple[TensorVariable, ...], Product]:
-    """K dφ for information that couples coordinates but not elements.
+    """Product K dφ for information that couples coordinates but not elements.
 
-    Coordinates keep the smallest shape that they share; the information of elements that
-    share a coordinate is added up first, so that no tangent has more elements than needed.
+    Coordinates keep their smallest common shape. The information of elements that share a
+    coordinate is summed first, so that no tangent has more elements than necessary.
     """
     coordinates = [_pad(c, value.ndim) for c in information.coordinates]
     shared = [
@@ -132,7 +131,7 @@ def _pad(variable: Any, ndim: int) -> TensorVariable:
 def _add_over(
     weight: TensorVariable, axes: Sequence[bool], value: TensorVariable
 ) -> TensorVariable:
-    """Sum of a weight that broadcasts against ``value`` over some of its axes."""
+    """Sum a weight that broadcasts against ``value`` over some of its axes."""
     for axis, shared in enumerate(axes):
         if not shared:
             continue
@@ -144,7 +143,7 @@ def _add_over(
 
 
 class NoInformation(NotImplementedError):
-    """A factor has no rule for its information."""
+    """Raised for a factor that has no information rule."""
 
 
 Rule: TypeAlias = Callable[[Factor], Sequence[Information]]
@@ -160,21 +159,21 @@ def _entry(op: Op) -> _Entry | None:
     return None
 
 
-# Rules of CustomDists, whose types PyMC makes anew whenever a model is built.
+# Rules of CustomDists. PyMC creates a new type for them whenever a model is built.
 _custom_entries: dict[tuple | None, _Entry] = {}
 
 
 def register_information(*op_types: type, path: str = "closed form") -> Callable[[Rule], Rule]:
-    """Register the information of a distribution, by the type of its random variable's Op.
+    """Register an information rule for a distribution.
 
     Parameters
     ----------
     *op_types : type
-        Distributions such as ``pm.Laplace``, or the types of ``rv.owner.op``. A ``CustomDist``,
-        whose type PyMC makes anew with every model, is known again by its name and the code of
-        its functions.
+        Distributions such as ``pm.Laplace``, or types of random-variable Ops,
+        ``type(rv.owner.op)``. A ``CustomDist``, for which PyMC creates a new type with every
+        model, is recognised by its name and the code of its functions.
     path : str
-        What kind of information the rule gives, for `explain_metric`.
+        The kind of information that the rule returns, as shown by `explain_metric`.
 
     Returns
     -------
@@ -183,7 +182,10 @@ def register_information(*op_types: type, path: str = "closed form") -> Callable
     """
     found = [_op_type(given) for given in op_types]
     if not found:
-        raise TypeError("For which distribution? Give pm.Laplace, say, or type(rv.owner.op).")
+        raise TypeError(
+            "Specify which distribution the rule is for: a distribution such as pm.Laplace, "
+            "or type(rv.owner.op)."
+        )
 
     def decorator(rule: Rule) -> Rule:
         entry = _Entry(rule, path)
@@ -198,25 +200,25 @@ def register_information(*op_types: type, path: str = "closed form") -> Callable
 
 
 def _op_type(given: Any) -> type[Op]:
-    """The type of Op that a user means; an error for what is no random variable's."""
-    # First: an Op with a distribution registered for it counts as one's subclass.
+    """Return the type of Op that a user means, or raise an error if there is none."""
+    # Check this first: an Op registered for a distribution counts as a subclass of it.
     if isinstance(given, type) and issubclass(given, Op):
         return given
     if not (isinstance(given, type) and issubclass(given, Distribution)):
         raise TypeError(
-            f"{given!r} is not the type of a random variable's Op, and no factor would ever "
-            "match it. Give a distribution such as pm.Laplace, or `type(rv.owner.op)`."
+            f"{given!r} is not the type of a random-variable Op, so no factor would ever match "
+            "it. Pass a distribution such as pm.Laplace, or `type(rv.owner.op)`."
         )
     if getattr(given, "rv_type", None) is None:
         raise TypeError(
-            f"pm.{given.__name__} has no type of random variable of its own. Make one, "
-            f"`rv = pm.{given.__name__}(...)`, and register `type(rv.owner.op)`."
+            f"pm.{given.__name__} has no random-variable type of its own. Create a variable, "
+            f"`rv = pm.{given.__name__}(...)`, and register the rule for `type(rv.owner.op)`."
         )
     return given.rv_type  # type: ignore[attr-defined]
 
 
 def _custom_key(op_type: type[Op]) -> tuple | None:
-    """What a CustomDist has in common with itself in a model built again; None for others."""
+    """Key that identifies a CustomDist when its model is rebuilt; None for other Ops."""
     bases = (CustomDistRV, CustomSymbolicDistRV)
     if op_type in bases or not issubclass(op_type, bases):
         return None
@@ -234,17 +236,17 @@ def _find_entry(op: Op) -> _Entry | None:
 
 
 def information_rule(op: Op) -> Rule | None:
-    """The rule that is registered for a distribution."""
+    """Return the rule registered for a distribution, or None."""
     entry = _find_entry(op)
     return None if entry is None else entry.rule
 
 
 def factor_information(factor: Factor) -> list[QuadraticForm]:
-    """The information of a factor by the rule of its distribution."""
+    """Return the information of a factor by the rule of its distribution."""
     rule = information_rule(factor.op)
     if rule is None:
         raise NoInformation(
-            f"No rule for the Fisher information of {factor.name!r} "
+            f"There is no rule for the Fisher information of {factor.name!r} "
             f"({type(factor.op).__name__}). Register one with "
             "`pymc_pmala.register_information`, or choose another metric, "
             "for instance `metric='identity'`."
@@ -255,7 +257,7 @@ def factor_information(factor: Factor) -> list[QuadraticForm]:
 
 
 def _check(found: Any, rule: Rule, factor: Factor) -> None:
-    """Refuse what is no information, with the names of the rule and of the variable."""
+    """Raise an error that names the rule and the variable if a rule's result is invalid."""
     said = f"The rule {getattr(rule, '__name__', rule)!r} for the information of {factor.name!r}"
     is_list = isinstance(found, Sequence) and all(isinstance(f, Information) for f in found)
     if not is_list:
@@ -267,23 +269,23 @@ def _check(found: Any, rule: Rule, factor: Factor) -> None:
             weight = pt.as_tensor_variable(row[i])
             if isinstance(weight, Constant) and np.any(weight.data < 0):
                 raise ValueError(
-                    f"{said} has a negative weight, {np.min(weight.data):.3g}. Information is the "
-                    "variance of the score: a weight is at least zero."
+                    f"{said} has a negative weight, {np.min(weight.data):.3g}. A weight is the "
+                    "variance of a score, so it must not be negative."
                 )
 
 
 def transform_information(factor: Factor) -> list[Information]:
-    r"""What a transform of the user's own adds to the information of a free variable.
+    r"""Return the contribution of a custom transform to the information of a free variable.
 
     With w(u) the default coordinates and :math:`a = \partial_u \log |w'|`, the score of u is
     :math:`s_u = w' s_w + a`, and by Stein's identity :math:`E[s_u a] = -E[a']`
 
     .. math:: E[s_u^2] = E[-\partial_w^2 \log f \, w'^2 + a^2] .
 
-    The first term is the distribution's own information, pulled back; it vanishes in a tail that
-    the transform stretches, in which the log-density falls with slope a. To :math:`a^2` is added
-    :math:`\frac12 |a'|`, so that a flat density keeps some information where a changes its
-    sign, in the middle of an interval.
+    The first term is the information of the distribution itself, pulled back to u. It vanishes
+    in a tail that the transform stretches, where the log-density falls with slope a. The term
+    :math:`\frac12 |a'|` is added to :math:`a^2`, so that a flat density keeps some information
+    where a changes sign, in the middle of an interval.
     """
     if factor.transform is None:
         return []
@@ -295,11 +297,12 @@ def transform_information(factor: Factor) -> list[Information]:
 
 
 def fallback_information(factor: Factor) -> list[QuadraticForm]:
-    r"""What a free variable without a rule has beside the SoftAbs of its Hessian.
+    r"""Return the information that is added to SoftAbs for a free variable without a rule.
 
-    In a tail that falls exponentially the Hessian vanishes. There the square of the slope s of
-    each element's log-density says how far a step may go. It is bounded,
-    :math:`s^2 / (1 + s^2)`, since the slope is no guide far from the mode of a normal density.
+    In a tail that falls exponentially the Hessian vanishes, and the length of a step must be
+    limited by the squared slope s² of each element's log-density. It is used in the bounded
+    form :math:`s^2 / (1 + s^2)`, because far from the mode of a normal density the slope does
+    not indicate a suitable step length.
     """
     if factor.observed or factor.logp.ndim != factor.value.ndim:
         return []
@@ -311,7 +314,7 @@ def fallback_information(factor: Factor) -> list[QuadraticForm]:
 
 
 def information_path(factor: Factor) -> str | None:
-    """What kind of information the rule of a factor's distribution gives; None without a rule."""
+    """Kind of information that the rule of a factor returns; None if there is no rule."""
     entry = _find_entry(factor.op)
     if entry is None:
         return None

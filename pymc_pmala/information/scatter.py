@@ -1,4 +1,4 @@
-"""Covariance matrices in the form in which a model gives them, and their changes."""
+"""Covariance matrices and their tangents, in the form in which a model specifies them."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -16,7 +16,7 @@ __all__ = ["Scatter", "diagonal", "scatter_of", "scatter_of_cholesky", "trace", 
 
 
 class Scatter(NamedTuple):
-    """A covariance matrix Σ as a function of the matrix by which the model gives it.
+    """A covariance matrix Σ as a function of the matrix by which the model specifies it.
 
     Attributes
     ----------
@@ -25,9 +25,9 @@ class Scatter(NamedTuple):
     precision : TensorVariable
         Σ⁻¹.
     relative : callable
-        From a tangent of the coordinate to a matrix similar to S = Σ⁻¹dΣ.
+        Function from a tangent of the coordinate to a matrix similar to S = Σ⁻¹dΣ.
     pull : callable
-        Its adjoint, so that ``pull(½ relative(d))`` is the gradient in d of ¼ tr S².
+        Adjoint of ``relative``: ``pull(½ relative(d))`` is the gradient of ¼ tr S² in d.
     """
 
     coordinate: TensorVariable
@@ -37,7 +37,7 @@ class Scatter(NamedTuple):
 
 
 def scatter_of(cov: TensorVariable) -> Scatter:
-    """Σ in terms of what the model computes it from: L of LLᵀ, T of T⁻¹, or Σ itself."""
+    """Express Σ by the matrix that the model computes it from: L of LLᵀ, T of T⁻¹, or Σ."""
     cov = without_leading_ones(cov, 2)
     chol = _written_as_cholesky(cov)
     if chol is not None:
@@ -51,7 +51,7 @@ def scatter_of(cov: TensorVariable) -> Scatter:
 
 
 def scatter_of_cholesky(chol: TensorVariable) -> Scatter:
-    """Σ = LLᵀ in terms of L."""
+    """Express Σ = LLᵀ by L."""
     inverse = pt.linalg.solve_triangular(chol, pt.eye(chol.shape[-1]), lower=True)
     inverse = _with_derivative_of_inverse(inverse, chol)
 
@@ -68,36 +68,36 @@ def trace(matrix: TensorVariable) -> TensorVariable:
 
 
 def diagonal(number: TensorVariable, like: TensorVariable) -> TensorVariable:
-    """The identity, of the size of another matrix, times numbers."""
+    """Multiples of the identity matrix of the same size as ``like``."""
     return number[..., None, None] * pt.eye(like.shape[-1])
 
 
 def _inverse(matrix: TensorVariable) -> TensorVariable:
-    """Inverse of a positive-definite matrix by its Cholesky factor; NaN if it has none."""
+    """Inverse of a positive-definite matrix by Cholesky; NaN if not positive definite."""
     chol = pt.linalg.cholesky(matrix, lower=True)
     half = pt.linalg.solve_triangular(chol, pt.eye(matrix.shape[-1]), lower=True)
     return _with_derivative_of_inverse(half.mT @ half, matrix)
 
 
 def _with_derivative_of_inverse(inverse: TensorVariable, matrix: TensorVariable) -> TensorVariable:
-    """``inverse``, with dA⁻¹ = −A⁻¹ dA A⁻¹ instead of the derivative of how it was computed.
+    """Return ``inverse`` with its derivative replaced by dA⁻¹ = −A⁻¹ dA A⁻¹.
 
-    Two products per tangent, where the derivatives of a Cholesky factorisation and of a
-    triangular solve take many more. Right for first derivatives only, which is what the
-    product with K is differentiated for.
+    This takes two products per tangent; the derivatives of a Cholesky factorisation and of
+    a triangular solve would take many more. It is correct only for first derivatives, and
+    the product with K is differentiated only once.
     """
     inverse = disconnected_grad(inverse)
     return inverse - inverse @ (matrix - disconnected_grad(matrix)) @ inverse
 
 
 def _written_as_cholesky(cov: TensorVariable) -> TensorVariable | None:
-    """L, if the matrix is written L Lᵀ with L known to be lower triangular."""
+    """Return L if the matrix has the form L Lᵀ with L known to be lower triangular."""
     root = written_as_square(cov)
     return root if root is not None and getattr(root.tag, "lower_triangular", False) else None
 
 
 def written_as_square(matrix: TensorVariable) -> TensorVariable | None:
-    """B, if the matrix is written B Bᵀ."""
+    """Return B if the matrix has the form B Bᵀ, else None."""
     node = matrix.owner
     if node is None:
         return None

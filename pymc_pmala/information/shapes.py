@@ -22,7 +22,7 @@ __all__ = [
 
 
 def without_leading_ones(variable: TensorVariable, ndim: int) -> TensorVariable:
-    """Drop the batch axes that PyMC adds to parameters that have none."""
+    """Drop the batch axes that PyMC adds to unbatched parameters."""
     extra = 0
     while variable.ndim - extra > ndim and variable.type.shape[extra] == 1:
         extra += 1
@@ -38,7 +38,7 @@ def without_leading_ones(variable: TensorVariable, ndim: int) -> TensorVariable:
 def copies_of(
     value: TensorVariable, value_core: int, parameter: TensorVariable, core: int
 ) -> TensorVariable | float:
-    """How many elements of the random variable share each element of a parameter."""
+    """Number of elements of the random variable that share each element of a parameter."""
     batch = value.ndim - value_core
     missing = batch - (parameter.ndim - core)
     copies = 1.0
@@ -62,19 +62,19 @@ def sum_to_batch(
 
 
 def times_matrix(vectors: TensorVariable, matrix: TensorVariable) -> TensorVariable:
-    """Symmetric matrices times vectors, either of them batched."""
+    """Products of symmetric matrices and vectors, either of which may be batched."""
     if matrix.ndim == 2:
         return vectors @ matrix
     return (vectors[..., None, :] @ matrix)[..., 0, :]
 
 
 def as_float(variable: TensorVariable) -> TensorVariable:
-    """A number of any type as a float."""
+    """Cast a variable to float."""
     return pt.cast(variable, config.floatX)
 
 
 def constant_numbers(factor: Factor, parameter: TensorVariable) -> np.ndarray:
-    """The numbers of a parameter that must be constant."""
+    """Return the values of a parameter that must be constant."""
     try:
         [numbers] = constant_fold([parameter])
     except NotConstantValueError as error:

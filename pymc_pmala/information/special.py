@@ -1,8 +1,9 @@
-"""Special functions of the informations, in arithmetic that every backend can differentiate.
+"""Special functions for the information rules, written in differentiable arithmetic.
 
-Sums of positive terms, by a recurrence that moves the argument to where an asymptotic series
-holds: nothing cancels, from arguments near 0 to arguments near infinity. The terms of a sum
-are the last axis of one array, which keeps the graphs small and quick to compile.
+Each function is a sum of positive terms: a recurrence moves the argument to where an
+asymptotic series holds. There is no cancellation, from arguments near 0 to arguments near
+infinity. The terms of a sum lie along the last axis of one array, which keeps the graphs
+small and quick to compile.
 """
 
 from collections.abc import Sequence
@@ -44,10 +45,10 @@ _DISPERSION_WEIGHTS = np.array(
 
 
 def trigamma_excess(x: TensorVariable) -> TensorVariable:
-    r"""E(x) = x²ψ'(x) − x, between 1 (at 0) and ½ (at infinity).
+    r"""Function e(x) = x²ψ'(x) − x, which falls from 1 at 0 to ½ at infinity.
 
-    With :math:`t(x) = \psi'(x) - 1/x - 1/(2x^2)`, so that :math:`e = 1/2 + x^2 t`,
-    :math:`t(x) - t(x + 1) = \tfrac12 (1/x - 1/(x + 1))^2`.
+    With :math:`t(x) = \psi'(x) - 1/x - 1/(2x^2)`, so that :math:`e = 1/2 + x^2 t`, the
+    recurrence is :math:`t(x) - t(x + 1) = \tfrac12 (1/x - 1/(x + 1))^2`.
     """
     x = pt.as_tensor_variable(x)
     column, shift = pt.shape_padright(x), np.arange(1.0, 8.0)
@@ -59,17 +60,17 @@ def trigamma_excess(x: TensorVariable) -> TensorVariable:
 
 
 def trigamma(x: TensorVariable) -> TensorVariable:
-    """ψ'(x) for x > 0."""
+    """Trigamma function ψ'(x) for x > 0."""
     return (x + trigamma_excess(x)) / x**2
 
 
 def student_t_shape(nu: TensorVariable) -> TensorVariable:
-    r"""Information of a Student t about log ν: ν²R(ν).
+    r"""Information ν²R(ν) of a Student-t distribution about log ν.
 
     .. math:: R = \tfrac14 [\psi'(\nu/2) - \psi'((\nu + 1)/2)]
                   - \frac{\nu + 5}{2 \nu (\nu + 1)(\nu + 3)}
 
-    by the recurrence
+    is computed by the recurrence
     :math:`R(\nu) - R(\nu + 2) = 2 (14\nu^2 + 33\nu + 15)
     / [\nu^2 (\nu + 1)^2 (\nu + 2)(\nu + 3)(\nu + 5)]` and Boole's series for large ν.
     """
@@ -86,9 +87,9 @@ def student_t_shape(nu: TensorVariable) -> TensorVariable:
 
 
 def bessel_ratio(kappa: TensorVariable) -> TensorVariable:
-    """A(κ) = I₁(κ)/I₀(κ), the mean resultant length of a von Mises distribution.
+    """Mean resultant length A(κ) = I₁(κ)/I₀(κ) of a von Mises distribution.
 
-    The power series below κ = 20, the asymptotic series above.
+    The power series is used below κ = 20 and the asymptotic series above.
     """
     low = pt.switch(kappa < _KAPPA_SWITCH, kappa, _KAPPA_SWITCH)
     y = 1.0 / pt.switch(kappa < _KAPPA_SWITCH, _KAPPA_SWITCH, kappa)
@@ -98,7 +99,7 @@ def bessel_ratio(kappa: TensorVariable) -> TensorVariable:
 
 
 def von_mises_concentration(kappa: TensorVariable) -> TensorVariable:
-    """Information of a von Mises distribution about log κ: κ²(1 − A/κ − A²)."""
+    """Information κ²(1 − A/κ − A²) of a von Mises distribution about log κ."""
     low = pt.switch(kappa < _KAPPA_SWITCH, kappa, _KAPPA_SWITCH)
     ratio = _low_bessel_ratio(low)
     y = 1.0 / pt.switch(kappa < _KAPPA_SWITCH, _KAPPA_SWITCH, kappa)
@@ -112,15 +113,16 @@ def von_mises_concentration(kappa: TensorVariable) -> TensorVariable:
 def negative_binomial_dispersion(n: TensorVariable, log_odds: TensorVariable) -> TensorVariable:
     r"""Information of a negative binomial about log n at fixed mean μ.
 
-    With :math:`q = \mu/(\mu + n)`, the logistic function of ``log_odds`` = log μ − log n
-    (Fisher 1941),
+    Let :math:`q = \mu/(\mu + n)`, the logistic function of ``log_odds`` = log μ − log n.
+    Then (Fisher 1941)
 
     .. math:: J = n^2 \sum_{k \ge 2} B(n, k) \frac{q^k}{k}
                 = n \int_0^\infty e^{-y}\, \frac{-\log(1 - q t) - q t}{t}\, dy,
               \qquad t = 1 - e^{-y/n}.
 
-    The integral by eight fitted nodes with positive weights, exact for n → 0 and n → ∞:
-    relative error below 1e-3 for n > 0.02 and μ/n < 1000, and of 1e-2 anywhere.
+    The integral is computed with eight fitted nodes with positive weights and is exact for
+    n → 0 and n → ∞. The relative error is below 1e-3 for n > 0.02 and μ/n < 1000, and below
+    1e-2 everywhere.
     """
     n, log_odds = pt.broadcast_arrays(n, log_odds)
     n, log_odds = pt.shape_padright(n), pt.shape_padright(log_odds)
@@ -138,13 +140,13 @@ def negative_binomial_dispersion(n: TensorVariable, log_odds: TensorVariable) ->
 
 
 def _student_t_step(m: TensorVariable) -> TensorVariable:
-    """M² times R(m) − R(m + 2)."""
+    """Recurrence step m² [R(m) − R(m + 2)] of `student_t_shape`."""
     numerator = (28.0 * m + 66.0) * m + 30.0
     return numerator / ((m + 1.0) ** 2 * (m + 2.0) * (m + 3.0) * (m + 5.0))
 
 
 def _low_bessel_ratio(kappa: TensorVariable) -> TensorVariable:
-    """I₁/I₀ by their power series in κ²/4, which converge to full precision below κ = 20."""
+    """Ratio I₁/I₀ from power series in κ²/4, accurate to full precision below κ = 20."""
     k = np.arange(45.0)
     powers = pt.shape_padright(0.25 * kappa**2) ** k
     log_factorial = np.cumsum(np.log(np.maximum(k, 1.0)))
@@ -153,7 +155,7 @@ def _low_bessel_ratio(kappa: TensorVariable) -> TensorVariable:
 
 
 def _polynomial(coefficients: Sequence[float], x: TensorVariable) -> TensorVariable:
-    """Σ_k c_k x^k by Horner's rule."""
+    """Polynomial Σ_k c_k x^k by Horner's rule."""
     *rest, total = coefficients
     for coefficient in reversed(rest):
         total = coefficient + x * total

@@ -4,14 +4,16 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
+import numpy as np
+
 __all__ = ["INTEGRATORS", "Integrator", "Scales"]
 
 
 class Scales(NamedTuple):
-    """Drift scale a and noise scale s of a proposal."""
+    """Drift scale a and noise scale s of a proposal, as numbers or as scalar arrays."""
 
-    drift: float
-    noise: float
+    drift: float | np.ndarray
+    noise: float | np.ndarray
 
 
 class Integrator(NamedTuple):

@@ -1,5 +1,6 @@
 """Transitions that leave the posterior as it is, in compiled code: no random numbers, no tuning."""
 
+import logging
 import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -11,10 +12,15 @@ from pytensor.graph.traversal import graph_inputs
 from pymc_pmala.compile import compile_graph
 from pymc_pmala.kernel.geometry import SymbolicGeometry
 from pymc_pmala.kernel.integrators import Scales
-from pymc_pmala.kernel.transition import loop_graph, transition_graph
+from pymc_pmala.kernel.loop import compiled_loop
+from pymc_pmala.kernel.transition import transition_graph
 from pymc_pmala.model.target import Target
 
 __all__ = ["Info", "Kernel", "State"]
+
+_log = logging.getLogger(__name__)
+_NOT_MADE = object()
+_ONE = Scales(1.0, 1.0)
 
 
 class State(NamedTuple):
@@ -87,11 +93,12 @@ class Info:
         proposal: np.ndarray,
         logp: float,
     ) -> bool:
-        """Take in one transition; whether its proposal is accepted."""
+        """Take in one transition; return whether its proposal is accepted.
+
+        The compiled loop does the same.
+        """
         self.transitions += 1
         if not math.isfinite(log_acceptance):
-            # Outside the support is a rejection like any other; whatever else is not finite
-            # means that the geometry there cannot be computed.
             if not log_acceptance == logp == -math.inf:
                 self.diverging += 1
                 self.divergence = self.divergence or (start, proposal)
@@ -113,8 +120,6 @@ class Kernel:
         What is left invariant.
     geometry : SymbolicGeometry
         Force and metric that make the proposals.
-    loop : bool
-        Whether to compile a loop, so that any number of transitions is one call.
     **compile_kwargs
         Passed to pytensor, ``mode=...`` for instance.
 
@@ -130,18 +135,13 @@ class Kernel:
         What the target depends on beside x and the other variables of the model, `pm.Data`.
     """
 
-    def __init__(
-        self, target: Target, geometry: SymbolicGeometry, loop: bool = False, **compile_kwargs: Any
-    ):
+    def __init__(self, target: Target, geometry: SymbolicGeometry, **compile_kwargs: Any):
         self.dimension, self.dtype = target.dimension, target.x.dtype
         self.factorization = geometry.factorization
         self.varies = geometry.factor is not None
         inputs, outputs = transition_graph(geometry)
-        self._transition = compile_graph(inputs, outputs, target.model, **compile_kwargs)
-        self._loop: Any = None
-        if loop:
-            inputs, loop_outputs = loop_graph(geometry)
-            self._loop = compile_graph(inputs, loop_outputs, target.model, **compile_kwargs)
+        self._transition: Any = compile_graph(inputs, outputs, target.model, **compile_kwargs)
+        self._loop: Any = _NOT_MADE
         own = set(target.shared.values())
         self.data = [
             v for v in graph_inputs(outputs) if isinstance(v, SharedVariable) and v not in own
@@ -172,13 +172,6 @@ class Kernel:
         state, _ = self.propose(nowhere, zero, Scales(nothing, nothing))
         return state
 
-    def warm_up(self, x: np.ndarray, factor: tuple[np.ndarray, ...] | None = None) -> None:
-        """Call what was compiled: numba compiles at the first call."""
-        state = self.init(x, factor)
-        one = self.as_arrays(Scales(1.0, 1.0))
-        noises = np.zeros((2, self.dimension), self.dtype)
-        self.run(state, noises, np.zeros(2, self.dtype), one)
-
     def propose(self, state: State, noise: np.ndarray, scales: Scales) -> tuple[State, float]:
         """The proposal that noise makes from a state, and its log acceptance ratio."""
         x, logp, force, factor, _ = state
@@ -203,8 +196,10 @@ class Kernel:
         scales : Scales
             The integrator's; see `scales`.
         """
-        if self._loop is not None and len(noises) > 1:
-            return self._run_loop(state, noises, log_uniforms, scales)
+        if self._loop is _NOT_MADE:
+            self._make_loop(state)
+        if self._loop is not None:
+            return self._run_compiled(state, noises, log_uniforms, scales)
         info = Info()
         for noise, log_uniform in zip(noises, log_uniforms, strict=True):
             proposed, ratio = self.propose(state, noise, scales)
@@ -212,17 +207,49 @@ class Kernel:
                 state = proposed
         return state, info
 
-    def _run_loop(
+    def _run_compiled(
         self, state: State, noises: np.ndarray, log_uniforms: np.ndarray, scales: Scales
     ) -> tuple[State, Info]:
         x, logp, force, factor, log_det = state
-        current = (np.asarray(log_det, dtype=self.dtype), x, logp, force, *factor)
-        outputs = self._loop(noises, log_uniforms, *scales, *current)
-        *last, starts, ratios, proposals, logps = outputs
-        info = Info()
-        for happened in zip(
-            ratios.tolist(), log_uniforms.tolist(), starts, proposals, logps.tolist(), strict=True
-        ):
-            info.add(*happened)
-        log_det, x, logp, force, *new_factor = last
-        return State(x, logp, force, tuple(new_factor) or factor, float(log_det)), info
+        done, (x, logp, force, *factor, log_det) = self._loop(
+            noises, log_uniforms, *scales, x, logp, force, *factor, log_det, *self._held()
+        )
+        *counts, source, destination = done
+        info = Info(len(noises), *counts)
+        if info.diverging:
+            info.divergence = source, destination
+        return State(x, logp, force, tuple(factor), log_det), info
+
+    def _held(self) -> list[Any]:
+        """Values of the shared variables that the transition reads."""
+        first = 6 + len(self.factorization.identity())
+        return [container.storage[0] for container in self._transition.input_storage[first:]]
+
+    def _make_loop(self, state: State) -> None:
+        """Compile the loop, if numba has compiled the transition; it must have been called."""
+        # Numba takes a second to load, and PyMC 5 does without it.
+        from numba.core.errors import NumbaError
+
+        self.init(state.x, state.factor)
+        self._loop = compiled_loop(self._transition, len(state.factor), self.varies)
+        if self._loop is None:
+            return
+        nothing = np.zeros((0, self.dimension), self.dtype), np.zeros(0), self.as_arrays(_ONE)
+        try:
+            self._run_compiled(state, *nothing)
+        except NumbaError as error:
+            # The transitions can still be called one by one.
+            _log.debug("The loop over transitions could not be compiled: %s", error)
+            self._loop = None
+
+    def warm_up(self, x: np.ndarray, factor: tuple[np.ndarray, ...] | None = None) -> None:
+        """Have numba compile, which it does when a function is first called."""
+        self._make_loop(self.init(x, factor))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the loop, which is made again where it is needed."""
+        return {name: value for name, value in vars(self).items() if name != "_loop"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Make the loop at the next call."""
+        vars(self).update(state, _loop=_NOT_MADE)

@@ -8,15 +8,13 @@ and they differ in the force f (see `geometry`) and in the two scalars that an i
 makes of the step size (see `integrators`).
 """
 
-import numpy as np
-import pytensor
 import pytensor.tensor as pt
 from pytensor.graph.basic import Variable
 from pytensor.graph.replace import graph_replace
 
 from pymc_pmala.kernel.geometry import SymbolicGeometry
 
-__all__ = ["loop_graph", "transition_graph"]
+__all__ = ["transition_graph"]
 
 
 def transition_graph(geometry: SymbolicGeometry) -> tuple[list[Variable], list[Variable]]:
@@ -74,47 +72,3 @@ def transition_graph(geometry: SymbolicGeometry) -> tuple[list[Variable], list[V
     log_det = new_metric[0] if new_metric else 2.0 * half_log_det
     outputs = [log_acceptance, log_det, proposal, new_logp, new_force, *new_factor]
     return inputs, outputs
-
-
-def loop_graph(geometry: SymbolicGeometry) -> tuple[list[Variable], list[Variable]]:
-    """Inputs and outputs of any number of transitions in one loop.
-
-    Returns
-    -------
-    inputs : list of Variable
-        One z and one logarithm of a uniform number for each transition, as rows; a, s; then
-        log |G|, x, logp, force and the factor's parts at the current point.
-    outputs : list of Variable
-        log |G|, x, logp, force and, unless it is constant, the factor's parts at the last; then,
-        with a row for each transition, where it started, the log acceptance ratio, the proposal
-        and the log-density there.
-    """
-    (noise, drift_scale, noise_scale, *current), outputs = transition_graph(geometry)
-    log_acceptance, *proposed = outputs
-    scales = [drift_scale, noise_scale]
-    current = [proposed[0].type("current_log_det"), *current]
-    moving, fixed = current[: len(proposed)], current[len(proposed) :]
-
-    def transition(z: Variable, log_uniform: Variable, *variables: Variable) -> list[Variable]:
-        before = variables[: len(moving)]
-        known = dict(zip([noise, *moving, *scales, *fixed], [z, *variables], strict=True))
-        ratio, *after = graph_replace([log_acceptance, *proposed], known, strict=False)
-        # A ratio that is not a finite number rejects.
-        accepted = pt.and_(log_uniform < ratio, ratio < np.inf)
-        kept = [pt.switch(accepted, new, old) for new, old in zip(after, before, strict=True)]
-        _, start, *_ = before
-        _, proposal, logp, *_ = after
-        return [*kept, start, ratio, proposal, logp]
-
-    noises = pt.matrix("noises", dtype=noise.dtype, shape=(None, *noise.type.shape))
-    log_uniforms = pt.vector("log_uniforms", dtype=noise.dtype)
-    sequences = pytensor.scan(
-        transition,
-        sequences=[noises, log_uniforms],
-        outputs_info=[*moving, None, None, None, None],
-        non_sequences=[*scales, *fixed],
-        return_updates=False,
-    )
-    states, told = sequences[: len(moving)], sequences[len(moving) :]
-    last = [state[-1] for state in states]
-    return [noises, log_uniforms, *scales, *current], [*last, *told]

@@ -41,10 +41,7 @@ def build_chain(
         )
     except (NotImplementedError, NullTypeGradError, MethodNotDefined) as error:
         raise _no_gradient(target, metric, error) from error
-    loop = options.thin is not None and options.thin > 1
-    kernel = Kernel(target, geometry, loop, **compile_kwargs)
-    # A graph, of no use once compiled and a burden to pickle.
-    preconditioning.metric = None
+    kernel = Kernel(target, geometry, **compile_kwargs)
     # Numba compiles at the first call, once for all processes forked later.
     kernel.warm_up(target.start, preconditioning.factor)
     arrival = Arrival(kernel, preconditioning, target.transformed)

@@ -38,8 +38,8 @@ class Preconditioning(WithSamplingState):
 
     Attributes
     ----------
-    metric : Metric or None
-        In symbolic form, as the kernel's graph needs it; dropped when that is compiled.
+    metric : Metric
+        In symbolic form, as the kernel's graph needs it. It does not travel with a pickle.
     factorization : Factorization
     has_floor : bool
         Whether there may be directions that only the metric's floor holds.
@@ -48,10 +48,14 @@ class Preconditioning(WithSamplingState):
     """
 
     _state_class = PreconditioningState
-    metric: Metric | None
+    metric: Metric
     factorization: Factorization
     has_floor: bool = False
     factor: tuple[np.ndarray, ...] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the graph, which is of no use once compiled and a burden to pickle."""
+        return {name: value for name, value in vars(self).items() if name != "metric"}
 
     def restart(self) -> None:
         """Forget what earlier chains have learned."""

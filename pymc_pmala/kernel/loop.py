@@ -1,0 +1,97 @@
+"""Any number of transitions in one call of compiled code."""
+
+import math
+from collections.abc import Callable
+from hashlib import sha256
+from typing import Any
+
+import numpy as np
+from pytensor import config
+
+from pymc_pmala.version import cache_version
+
+__all__ = ["compiled_loop"]
+
+_NAME = "transitions"
+
+# A ratio that is not a finite number rejects. Outside the support that is a rejection like any
+# other; anywhere else it means that the geometry cannot be computed there.
+_SOURCE = """
+def transitions(noises, log_uniforms, a, s, x, logp, force, {factor}log_det{data}):
+    acceptance, accepted, rejections, diverging = 0.0, 0, 0, 0
+    source = destination = x
+    for i in range(len(noises)):
+        ratio, new_log_det, new_x, new_logp, new_force{outputs} = transition(
+            noises[i], a, s, x, logp, force, {factor}{data_first}
+        )
+        log_ratio = ratio[()]
+        if np.isfinite(log_ratio):
+            acceptance += math.exp(min(0.0, log_ratio))
+            if log_uniforms[i] < log_ratio:
+                accepted += 1
+                rejections = 0
+                x, logp, force, log_det = new_x, new_logp, new_force, new_log_det[()]
+{moves}
+                continue
+        elif not (log_ratio == -np.inf and new_logp[()] == -np.inf):
+            diverging += 1
+            if diverging == 1:
+                source, destination = x, new_x
+        rejections += 1
+    done = acceptance, accepted, rejections, diverging, source, destination
+    return done, (x, logp, force, {factor}log_det)
+"""
+
+
+def compiled_loop(function: Any, parts: int, varies: bool) -> Callable | None:
+    """Return the loop over a transition that numba has compiled; None if it was not numba.
+
+    The loop calls the machine code of the transition: what it computes is the same to the bit.
+
+    Parameters
+    ----------
+    function : pytensor function
+        One transition, called at least once; see `transition_graph`.
+    parts : int
+        Number of parts of the metric's factor.
+    varies : bool
+        Whether the transition returns a factor.
+
+    Returns
+    -------
+    callable or None
+        Takes noise and logarithms of uniform numbers, one row for each transition; a, s; x, logp,
+        force, the factor's parts, log |G|; and the values of the function's shared variables.
+        Returns what `Info` has, and the state.
+    """
+    jitted = getattr(getattr(function, "vm", None), "jit_fn", None)
+    transition = getattr(jitted, "chosen", jitted)
+    if not hasattr(transition, "py_func"):
+        return None
+    # Numba takes a second to load, and PyMC 5 does without it.
+    from pytensor.link.numba.cache import compile_numba_function_src
+    from pytensor.link.numba.dispatch.basic import numba_njit
+
+    factor = [f"factor_{i}" for i in range(parts)]
+    outputs = [f"new_factor_{i}" for i in range(parts)] if varies else []
+    data = [f"data_{i}" for i in range(len(function.input_storage) - 6 - parts)]
+    text = _SOURCE.format(
+        factor="".join(f"{name}, " for name in factor),
+        data="".join(f", {name}" for name in data),
+        data_first=", ".join(data),
+        outputs="".join(f", {name}" for name in outputs),
+        moves="\n".join(
+            f"                {old} = np.ascontiguousarray({new})"
+            for old, new in zip(factor, outputs, strict=False)
+        ),
+    )
+    key = getattr(jitted, "key", None)
+    if key is not None:
+        key = sha256(f"{cache_version()} {key} {text}".encode()).hexdigest()
+    environment: dict[str, Any] = {"__name__": __name__, "np": np, "math": math}
+    environment["transition"] = transition
+    with config.change_flags(numba__fastmath=False):
+        loop = compile_numba_function_src(text, _NAME, environment, cache_key=key)
+        return numba_njit(
+            loop, final_function=True, cache=key is not None, fastmath=False, error_model="numpy"
+        )
