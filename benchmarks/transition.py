@@ -18,7 +18,7 @@ from benchmarks.models import (
 from pymc_pmala import MALA, MMALA, PMALA, SimplifiedMMALA
 from pymc_pmala.calculus.differentiation import gradient
 from pymc_pmala.factorization import Arrow
-from pymc_pmala.kernel.kernel import State
+from pymc_pmala.kernel.kernel import Info, State
 from pymc_pmala.model.target import make_target
 
 __all__ = ["dimension_table", "transition_table"]
@@ -93,8 +93,9 @@ def transition_call(step, model: pm.Model) -> Callable[[], object]:
     """The transition that a step makes at each draw."""
     x = DictToArrayBijection.map(model.initial_point()).data
     kernel, state, scales = step.kernel, step.chain.state_at(x), step.chain.scales(0.5)
-    noise = np.random.default_rng(1).standard_normal(len(x))
-    return lambda: kernel.propose(state, noise, scales)
+    noises = np.random.default_rng(1).standard_normal((1, len(x)))
+    log_uniforms = np.log([0.5])
+    return lambda: kernel.run(state, noises, log_uniforms, scales)
 
 
 def python_seconds(step, model: pm.Model) -> float:
@@ -103,16 +104,16 @@ def python_seconds(step, model: pm.Model) -> float:
     step.set_rng(np.random.default_rng(1))
     step.astep(point)
     step.stop_tuning()
-    proposed, log_acceptance = transition_call(step, model)()
-    kernel, propose = step.kernel, step.kernel.propose
-    kernel.propose = lambda *inputs: (State(*proposed), float(log_acceptance))
+    state, _ = transition_call(step, model)()
+    kernel, run = step.kernel, step.kernel.run
+    kernel.run = lambda *inputs: (State(*state), Info(1, 1.0, 1))
 
     def draw() -> None:
         nonlocal point
         point, _ = step.astep(point)
 
     seconds = interleaved({"draw": draw})["draw"]
-    kernel.propose = propose
+    kernel.run = run
     return seconds
 
 

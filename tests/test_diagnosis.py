@@ -219,11 +219,12 @@ def broken_beyond_a_half():
     return model
 
 
-@pytest.mark.parametrize("thin", [1, None, 5], ids=["every", "learned", "leap"])
+@pytest.mark.parametrize("thin", [1, None, 5], ids=["every", "learned", "loop"])
 def test_every_divergence_of_a_draw_counts_and_says_where(thin):
-    """Against what the compiled transitions were asked and answered."""
+    """Against what the transitions were asked and answered, unless they are one compiled loop."""
     model = broken_beyond_a_half()
-    step = PMALA(metric="identity", model=model, compile_kwargs=QUICK, thin=thin)
+    options = {} if thin == 5 else {"compile_kwargs": {"mode": "interpreted"}}
+    step = PMALA(metric="identity", model=model, thin=thin, **options)
     if thin is None:
         step.stop_tuning = lambda: (PMALA.stop_tuning(step), setattr(step.chain, "transitions", 4))
     seen = []
@@ -257,11 +258,13 @@ def test_every_divergence_of_a_draw_counts_and_says_where(thin):
                 assert any(np.array_equal(source, here) for here in sources)
 
 
-def test_a_leap_reports_what_its_transitions_did():
-    """The same noise, one transition after another and in one loop."""
+@pytest.mark.parametrize("mode", [None, "interpreted"])
+def test_a_loop_reports_what_its_transitions_did(mode):
+    """The same noise, one transition after another and in one call."""
     model = broken_beyond_a_half()
     one, many = (
-        PMALA(metric="identity", model=model, compile_kwargs=QUICK, thin=thin) for thin in (1, 8)
+        PMALA(metric="identity", model=model, compile_kwargs={"mode": m})
+        for m in ("interpreted", mode)
     )
     rng, x = np.random.default_rng(3), np.array([0.3, 0.1])
     noises, log_uniforms = rng.normal(size=(7, 2)), np.log(rng.uniform(size=7))

@@ -8,7 +8,7 @@ import pytest
 
 from pymc_pmala import MALA, MMALA, PMALA, SimplifiedMMALA
 
-MODE = {"compile_kwargs": {"mode": "interpreted"}}
+INTERPRETED = {"compile_kwargs": {"mode": "interpreted"}}
 
 
 def regression():
@@ -52,12 +52,13 @@ def run(step, x, noises, log_uniforms):
 
 
 @pytest.mark.parametrize("method", [PMALA, MMALA, SimplifiedMMALA, MALA])
-def test_a_draw_with_thinning_is_the_last_of_as_many_transitions(method):
+@pytest.mark.parametrize("options", [{}, INTERPRETED], ids=["compiled", "interpreted"])
+def test_a_draw_with_thinning_is_the_last_of_as_many_transitions(method, options):
     model, rng = regression(), np.random.default_rng(2)
     noises, log_uniforms = rng.normal(size=(12, 3)), np.log(rng.uniform(size=12))
     one, many = (
-        run(method(model=model, thin=thin, **MODE), np.zeros(3), noises, log_uniforms)
-        for thin in (1, 4)
+        run(method(model=model, thin=thin, **options), np.zeros(3), noises, log_uniforms)
+        for thin, options in ((1, INTERPRETED), (4, options))
     )
     for name in one[0]:
         np.testing.assert_allclose(many[0][name], one[0][name], rtol=1e-9)

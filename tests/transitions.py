@@ -64,6 +64,11 @@ def assert_transitions_agree(model, n=4, tolerance=1e-9, mode=None, method=PMALA
             if math.isfinite(ratio) and ratio > UNLIKELY:
                 state, moves = expected, moves + 1
     assert moves > 0
+    noises, log_uniforms = rng.normal(size=(3, len(start))), np.log(rng.uniform(size=3))
+    found, happened = compiled.run(in_order(state), noises, log_uniforms, scales)
+    expected, should_have = interpreted.run(state, noises, log_uniforms, scales)
+    assert_states_agree(found, expected, 10 * tolerance)
+    assert happened.accepted == should_have.accepted
     return step
 
 
