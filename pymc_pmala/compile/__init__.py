@@ -1,4 +1,4 @@
-"""From graphs to functions: rewrites, linkers, and a writer of numba functions."""
+"""Compilation of graphs: rewrites, linkers, and a writer of numba functions."""
 
 from pymc_pmala.compile.functions import compile_graph
 

@@ -1,4 +1,4 @@
-"""How graphs become functions: PyMC's compile, with rewrites and linkers of our own."""
+"""Compile graphs with PyMC's `compile` and with rewrites and linkers of our own."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -20,8 +20,8 @@ __all__ = ["compile_graph"]
 
 _INTERPRETED = Mode(linker="py", optimizer="fast_run").excluding("fusion", "inplace")
 
-# With a gather that is batched over copies of its index, as in a marginalised model, pytensor's
-# rewrite of Blockwise and that of DimShuffle undo each other without end.
+# If indexing is batched over copies of its index, as in a marginalised model, this rewrite and one
+# of pytensor's for DimShuffle undo each other forever.
 _ENDLESS = ("local_blockwise_alloc_inputs",)
 
 
@@ -33,19 +33,26 @@ def compile_graph(
     mode: Mode | str | None = None,
     **compile_kwargs: Any,
 ) -> Callable:
-    """Compile in a model's context, with PyMC's rewrites; inputs are not checked at calls.
+    """Compile a function in the context of a model, with PyMC's rewrites.
+
+    The function does not check the types of its arguments.
 
     Parameters
     ----------
     inputs, outputs : sequence of Variable
-        Inputs need not all be used: a Gaussian's metric does not depend on the point.
+        Unused inputs are allowed: the metric of a Gaussian does not depend on the point.
     model : pm.Model
-        Decides on ``check_bounds``.
+        Its ``check_bounds`` is respected.
     mode : Mode or str, optional
-        pytensor's default if left out. ``"interpreted"`` is for what is evaluated once, which
-        is not worth a compiler's time.
+        pytensor's default if omitted. A linker that is not one of pytensor's own is kept.
+        ``"interpreted"`` is for graphs that are evaluated once and not worth compiling.
     **compile_kwargs
-        Passed to pytensor.
+        Passed to PyMC's `compile`.
+
+    Returns
+    -------
+    callable
+        Takes and returns NumPy arrays.
     """
     if mode == "interpreted":
         mode = _INTERPRETED

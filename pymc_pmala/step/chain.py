@@ -199,17 +199,8 @@ class Chain(WithSamplingState):
     def _noise(self, count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """Normal numbers and logarithms of uniform ones, for so many transitions."""
         kernel = self.kernel
-        if self.options.thin and count > 1:
-            n = rng.standard_normal((count - 1, kernel.dimension), kernel.dtype)
-            u = np.log1p(-rng.random(count - 1, kernel.dtype))
-            m = rng.standard_normal((1, kernel.dimension), kernel.dtype)
-            return np.concatenate([n, m]), np.append(u, math.log1p(-rng.random()))
-        pairs = [
-            (rng.standard_normal(kernel.dimension, kernel.dtype), math.log1p(-rng.random()))
-            for _ in range(count)
-        ]
-        noises, log_uniforms = zip(*pairs, strict=True)
-        return np.array(noises), np.array(log_uniforms)
+        noises = rng.standard_normal((count, kernel.dimension), kernel.dtype)
+        return noises, np.log1p(-rng.random(count))
 
     def _learn(self, state: State, info: Info) -> State:
         if self.options.adapt_step_size:

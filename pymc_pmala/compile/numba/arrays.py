@@ -1,4 +1,4 @@
-"""Rules for what makes a new array, or writes into one."""
+"""Rules for Ops that allocate arrays or write into them."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -95,7 +95,7 @@ def _batched_join(op: Any, node: Apply, source: Source, destroyed: Destroyed) ->
 
 
 def _write_join(parts: Sequence[Variable], axis: int, output: Variable, source: Source) -> bool:
-    """Copy arrays side by side, broadcast along other axes where they are to be."""
+    """Copy arrays side by side along an axis, broadcasting them along the others."""
     shapes = [shape for shape in map(source.known_lengths, parts) if shape is not None]
     if len(shapes) < len(parts):
         return False
@@ -134,7 +134,7 @@ def _write_slices(op: IncSubtensor, node: Apply, source: Source, destroyed: Dest
 
 
 def _target(op: Any, node: Apply, source: Source) -> str:
-    """Name of the array that a node writes into: its own input, or a copy of it."""
+    """Return the name of the array that a node writes into: its input, or a copy of it."""
     original = node.inputs[0]
     return source.own_array(original) if op.destroy_map else source.copy(original)
 

@@ -1,4 +1,4 @@
-"""Which source code stands for a node, other than the call of a function."""
+"""Dispatch of nodes to the rules that write their source code."""
 
 from collections.abc import Callable
 from functools import singledispatch
@@ -11,10 +11,29 @@ from pymc_pmala.compile.numba.source import Source
 __all__ = ["Destroyed", "write_node"]
 
 Destroyed = Callable[[Variable], bool]
-"""Whether a variable's memory is overwritten somewhere in the graph."""
+"""Tells whether the memory of a variable is overwritten anywhere in the graph."""
 
 
 @singledispatch
 def write_node(op: Any, node: Apply, source: Source, destroyed: Destroyed) -> bool:
-    """Write a node; False if there is no rule for it, or none for its case."""
+    """Write the source code of a node.
+
+    Rules are registered for types of Ops. If there is none, or if the rule does not cover the
+    node, pytensor's function for the node is called.
+
+    Parameters
+    ----------
+    op : Op
+        That of the node, or its core Op.
+    node : Apply
+    source : Source
+        The function to which lines are added.
+    destroyed : callable
+        See `Destroyed`.
+
+    Returns
+    -------
+    bool
+        Whether the node was written, and its outputs were bound.
+    """
     return False

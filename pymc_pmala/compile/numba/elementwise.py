@@ -1,4 +1,4 @@
-"""Elementwise operations and sums, as nested loops."""
+"""Elementwise operations and sums as nested loops."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -13,11 +13,18 @@ from pymc_pmala.compile.numba.source import Source, is_scalar
 __all__ = ["broadcast", "is_sum", "place", "write_elementwise", "write_scalars", "write_sum"]
 
 Term = tuple[str, int]
-"""A name or a literal, and the number of loops that it is within."""
+"""A name or a literal, and the number of loops that enclose it."""
 
 
 class Nest:
-    """Nested loops, and what is computed in each: as far outside as it can be."""
+    """Nested loops in which each expression is computed as far outside as possible.
+
+    Parameters
+    ----------
+    source : Source
+    lengths : sequence of int or str
+        Numbers of iterations, from the outermost loop to the innermost.
+    """
 
     def __init__(self, source: Source, lengths: Sequence[int | str]):
         self.source = source
@@ -29,7 +36,7 @@ class Nest:
         self.innermost: list[str] = []
 
     def read(self, variable: Variable) -> Term:
-        """An element of a variable that is broadcast to the loops."""
+        """Read the element of a variable that is broadcast to the loops."""
         pattern = () if is_scalar(variable) else variable.type.broadcastable
         level = max((i + 1 for i, alike in enumerate(pattern) if not alike), default=0)
         element = broadcast(self.source, variable)(self.indices)
@@ -38,7 +45,7 @@ class Nest:
         return self.compute(element, level)
 
     def compute(self, expression: str, level: int) -> Term:
-        """The name of the result of an expression."""
+        """Assign an expression to a new name in the loop of the given level."""
         name = self.source.fresh("t")
         self.before[level].append(f"{name} = {expression}")
         return name, level
@@ -70,7 +77,18 @@ def apply_scalar_op(
     source: Source,
     compute: Callable[[str, int], Term],
 ) -> list[Term]:
-    """The results of a scalar operation, each computed in the loop that it needs."""
+    """Write a scalar operation, and return its results.
+
+    Parameters
+    ----------
+    op : ScalarOp
+    node : Apply
+    terms : sequence of Term
+        The arguments.
+    source : Source
+    compute : callable
+        Assigns an expression to a name in the loop of the given level.
+    """
     if isinstance(op, Composite):
         known = dict(zip(op.fgraph.inputs, terms, strict=True))
 
@@ -97,7 +115,7 @@ def apply_scalar_op(
 
 
 def write_scalars(op: Any, node: Apply, source: Source, scalar_node: Apply) -> None:
-    """Lines for an operation on numbers."""
+    """Write an operation on numbers."""
     terms = [(source.scalar(v), 0) for v in node.inputs]
     results = apply_scalar_op(
         op, scalar_node, terms, source, lambda expression, _: (source.compute(expression), 0)
@@ -109,7 +127,7 @@ def write_scalars(op: Any, node: Apply, source: Source, scalar_node: Apply) -> N
 def write_elementwise(
     node: Apply, source: Source, sums: dict[Variable, list[Apply]], stored: Callable[..., bool]
 ) -> None:
-    """Loops for an elementwise node and for the sums of its outputs.
+    """Write the loops of an elementwise node and of the sums over its outputs.
 
     Parameters
     ----------
@@ -117,9 +135,9 @@ def write_elementwise(
         Of an `Elemwise`.
     source : Source
     sums : dict
-        The sums of each output.
+        Nodes that sum each of the outputs.
     stored : callable
-        Whether an output is needed itself.
+        Tells whether an output is needed as an array.
     """
     op = node.op
     scalar_node = op.scalar_op.make_node(*[get_scalar_type(v.dtype)() for v in node.inputs])
@@ -145,7 +163,7 @@ def write_elementwise(
 
 
 def write_sum(node: Apply, source: Source) -> None:
-    """Loops for a sum."""
+    """Write the loops of a sum."""
     [summand] = node.inputs
     nest = Nest(source, source.lengths(summand))
     name, _ = nest.read(summand)
@@ -154,7 +172,7 @@ def write_sum(node: Apply, source: Source) -> None:
 
 
 def add_sum(node: Apply, name: str, nest: Nest) -> None:
-    """Let nested loops sum up what has a name in the innermost of them."""
+    """Add the sum over a name in the innermost loop to nested loops."""
     source, op, [output] = nest.source, node.op, node.outputs
     ndim = len(nest.lengths)
     axes = range(ndim) if op.axis is None else op.axis
@@ -181,7 +199,7 @@ def add_sum(node: Apply, name: str, nest: Nest) -> None:
 
 
 def broadcast(source: Source, variable: Variable) -> Callable[[Sequence[str]], str]:
-    """An element of a variable, by the indices of something that it is broadcast to."""
+    """Return how elements of a variable are read by the indices of what it is broadcast to."""
     pattern = () if is_scalar(variable) else variable.type.broadcastable
     at = source.value(variable).at
 
@@ -193,34 +211,34 @@ def broadcast(source: Source, variable: Variable) -> Callable[[Sequence[str]], s
 
 
 def place(output: Variable, lengths: Sequence[int | str], source: Source) -> Callable[..., str]:
-    """Where the elements of an output are written: where it has been bound, or a new array."""
+    """Return where elements of an output are written, allocating an array if it has none."""
     if output not in source.values:
         source.bind(output, source.allocate(lengths, output.type.dtype), lengths)
     return source.value(output).at
 
 
 def common_lengths(node: Apply, source: Source) -> list[int | str]:
-    """Lengths of the loops over all inputs; what is not known to fit is compared."""
+    """Return the lengths of the loops over all inputs; write checks of those not known to agree."""
     arrays = [v for v in node.inputs if not is_scalar(v)]
     lengths: list[int | str] = []
     for axis, known in enumerate(node.outputs[0].type.shape):
         unknown = [source.length(v, axis) for v in arrays if v.type.shape[axis] is None]
-        # An input may be known better than the output, which was made before it was replaced.
+        # Rewrites may have replaced an input by one with a more specific shape than the output's.
         found = [n for v in arrays if (n := v.type.shape[axis]) not in (None, 1)]
         length = known if known is not None else [*found, *unknown, 1][0]
         for other in unknown:
             if other != length:
                 source.put(f"if {other} != {length}:")
                 source.put(
-                    "    raise ValueError('Shapes do not match: the data of a model were set to "
-                    "others of another length?')"
+                    "    raise ValueError('Shapes do not match: have the data of the model been set to "
+                    "others of a different length?')"
                 )
         lengths.append(length)
     return lengths
 
 
 def is_sum(node: Apply) -> bool:
-    """Whether a node adds up numbers."""
+    """Return whether a node is a sum that `write_sum` can write."""
     return (
         isinstance(node.op, CAReduce)
         and isinstance(node.op.scalar_op, Add)

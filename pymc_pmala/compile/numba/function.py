@@ -1,9 +1,9 @@
-"""From a graph to one function that numba compiles.
+"""Write a graph as one Python function for numba.
 
-pytensor gives numba a function for each node. Numba types, lowers and optimises each of them, and
-emits machine code for it, before it does the same with what it has inlined into the function that
-calls them: some 400 functions and half a minute for a small hierarchy. Here elementwise operations,
-sums, slices and loops are written out, and only what a library does is called.
+pytensor gives numba a function for each node. Numba infers types, optimises and emits machine code
+for each of them, and then again for the function that calls them, into which it inlines them: some
+400 functions and half a minute for a small hierarchical model. Here elementwise operations, sums,
+slices and loops are written out, and functions are called only for the rest.
 """
 
 import math
@@ -40,12 +40,25 @@ from pymc_pmala.version import cache_version
 
 __all__ = ["graph_function"]
 
-# pytensor's name for such functions: it keeps numba from warning that one cannot be cached.
+# The name that pytensor gives such functions: it filters numba's warnings that they are not cached.
 _NAME = "numba_funcified_fgraph"
 
 
 def graph_function(fgraph: Any) -> tuple[Callable, str | None]:
-    """A Python function for numba, and a key by which its compiled form can be cached."""
+    """Write a graph as one function.
+
+    Parameters
+    ----------
+    fgraph : FunctionGraph
+        After all rewrites.
+
+    Returns
+    -------
+    function : callable
+        To be compiled by numba.
+    key : str or None
+        Identifies the function in pytensor's cache; None if it cannot be cached.
+    """
     source = Source()
     names = []
     for variable in fgraph.inputs:
@@ -74,7 +87,7 @@ def graph_function(fgraph: Any) -> tuple[Callable, str | None]:
 
 
 def write_graph(fgraph: Any, source: Source) -> None:
-    """Write all nodes of a graph, in their order."""
+    """Write all nodes of a graph in topological order."""
     nodes = list(fgraph.toposort())
     clients: dict[Variable, list[Apply]] = defaultdict(list)
     for node in nodes:
@@ -118,17 +131,17 @@ def write_graph(fgraph: Any, source: Source) -> None:
 
 
 def _is_plain_graph(op: Any) -> bool:
-    """Whether an Op is a graph, and pytensor has no other function for it."""
+    """Return whether an Op is an `OpFromGraph` without a numba implementation of its own."""
     find = numba_funcify_and_cache_key.dispatch
     return isinstance(op, OpFromGraph) and find(type(op)) is find(OpFromGraph)
 
 
 def _write_inner(node: Apply, source: Source) -> None:
-    """Write the graph within a node."""
+    """Write the inner graph of a node."""
     inner = node.op.fgraph
     for inner_node in inner.toposort():
         for variable in inner_node.outputs:
-            # Another node may have the same graph.
+            # The same inner graph may have been written for another node.
             source.values.pop(variable, None)
     for variable, outer in zip(inner.inputs, node.inputs, strict=True):
         source.values[variable] = source.value(outer)
@@ -139,14 +152,14 @@ def _write_inner(node: Apply, source: Source) -> None:
         if is_scalar(output):
             source.bind_scalar(output, value.at(()))
         elif value.name is None or value.view is not None or value.name in given:
-            # To the graph around it this is memory of its own.
+            # The outer graph takes the output for memory of its own.
             source.bind(output, source.copy(variable))
         else:
             source.bind(output, value.name)
 
 
 def _root(variable: Variable) -> Variable:
-    """The variable whose memory a view looks at."""
+    """Return the variable that owns the memory of a view."""
     node = variable.owner
     while node is not None and node.op.view_map:
         position = node.op.view_map.get(node.outputs.index(variable))
@@ -158,7 +171,7 @@ def _root(variable: Variable) -> Variable:
 
 
 def _call(node: Apply, source: Source) -> None:
-    """Call the function that pytensor has for a node."""
+    """Write a call of pytensor's function for a node."""
     called = source.function(node.op, node)
     arguments = ", ".join(source.argument(variable) for variable in node.inputs)
     results = [source.fresh("r") for _ in node.outputs]

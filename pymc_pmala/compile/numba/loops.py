@@ -1,4 +1,4 @@
-"""Scans, with their bodies written out."""
+"""Scans as loops with the inner graph written out."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -12,18 +12,18 @@ __all__ = ["write_scan"]
 
 
 class _Series(NamedTuple):
-    """An array that a loop writes: a row for every step, or one that holds the last.
+    """An array that a loop writes, with a row for every step or only one for the last.
 
     Attributes
     ----------
     output, update : Variable
-        What the Scan returns, and what its body computes for it.
+        The output of the Scan, and the output of the inner graph that is written to it.
     name : str
-        Of the array.
+        Name of the array.
     lengths : tuple of int
-        Of the array's axes.
+        Shape of the array.
     taps : tuple of int
-        The rows that a step reads, counted back from the one that it writes.
+        The rows that a step reads, relative to the one that it writes.
     """
 
     output: Variable
@@ -33,17 +33,31 @@ class _Series(NamedTuple):
     taps: tuple[int, ...]
 
     def is_traced(self, count: int) -> bool:
-        """Whether there is a row for every step."""
+        """Return whether there is a row for every step."""
         return self.lengths[0] == count - min(self.taps, default=0)
 
     def row(self, index: str, lag: int, count: int) -> At:
-        """The row that a step reads, or writes with no lag; its elements by their indices."""
+        """Return how elements of the row at a lag are accessed; lag 0 is the row being written."""
         row = f"{index} + {lag - min(self.taps, default=0)}" if self.is_traced(count) else "0"
         return lambda i: f"{self.name}[{', '.join([row, *i])}]"
 
 
 def write_scan(node: Apply, source: Source, write_graph: Callable[[Any, Source], None]) -> bool:
-    """Write a loop with the body of a Scan; False if it is not a plain one of known lengths."""
+    """Write a Scan as a loop.
+
+    Parameters
+    ----------
+    node : Apply
+        Of a `Scan`.
+    source : Source
+    write_graph : callable
+        Writes the inner graph.
+
+    Returns
+    -------
+    bool
+        Whether it was written: the Scan must run forward, with known lengths.
+    """
     if not _is_plain(node):
         return False
     op: Scan = node.op
@@ -86,7 +100,7 @@ def write_scan(node: Apply, source: Source, write_graph: Callable[[Any, Source],
 
 
 def _is_plain(node: Apply) -> bool:
-    """Whether a Scan runs forward for a known number of steps, with room for all states or one."""
+    """Return whether a Scan has a known number of steps and keeps all states or only the last."""
     op: Scan = node.op
     info, n_steps = op.info, node.inputs[0]
     if info.n_mit_mot or info.as_while or not isinstance(n_steps, Constant):
@@ -100,7 +114,7 @@ def _is_plain(node: Apply) -> bool:
     lengths = op.outer_nitsot(node.inputs)
     if any(not isinstance(n, Constant) or int(n.data) != count for n in lengths):
         return False
-    # Buffers of other lengths are written in circles.
+    # Buffers of other lengths are circular.
     return all(
         state.type.shape[0] == count - min(taps)
         or (state.type.shape[0] == 1 and tuple(taps) == (-1,))
@@ -111,7 +125,7 @@ def _is_plain(node: Apply) -> bool:
 
 
 def _series(node: Apply, source: Source) -> list[_Series]:
-    """The arrays that a Scan fills: those of its states as they are given, and new ones."""
+    """Return the arrays that a Scan fills: those of its initial states, and new ones."""
     op: Scan = node.op
     states = [*op.outer_mitsot(node.inputs), *op.outer_sitsot(node.inputs)]
     taps = (*op.info.mit_sot_in_slices, *op.info.sit_sot_in_slices)
@@ -135,14 +149,14 @@ def _write_body(
     places: Sequence[Value],
     write: Callable[[], None],
 ) -> None:
-    """Write the body of a loop, and what it computes where it belongs."""
+    """Write the body of a loop such that its results end up in the given places."""
     for update, place in zip(updates, places, strict=True):
         is_free = update not in source.values and not isinstance(update, Constant)
         if is_free and not is_scalar(update):
             source.values[update] = place
     write()
     for update, place in zip(updates, places, strict=True):
-        # It may be where a function has returned it, or where another update was told to be.
+        # A function may have returned a new array, or two updates may be the same variable.
         found = source.value(update)
         if found is not place:
             with source.nest(source.lengths(update)) as indices:
@@ -150,7 +164,7 @@ def _write_body(
 
 
 def _carry(source: Source, updates: Sequence[Variable], places: Sequence[At]) -> None:
-    """Write the next states over the last ones, once all are there."""
+    """Overwrite the last states by the next ones after all of them have been computed."""
     fresh = [
         source.compute(source.scalar(update)) if is_scalar(update) else source.copy(update)
         for update in updates
@@ -161,7 +175,7 @@ def _carry(source: Source, updates: Sequence[Variable], places: Sequence[At]) ->
 
 
 def _place(name: str) -> At:
-    """The elements of an array, or a number, by name."""
+    """Return how elements of an array are accessed; a number has no indices."""
     return lambda i: f"{name}[{', '.join(i)}]" if i else name
 
 

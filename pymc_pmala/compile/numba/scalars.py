@@ -1,4 +1,4 @@
-"""Scalar operations as source code."""
+"""Source code of scalar operations and numbers."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -45,20 +45,26 @@ _OTHERS: dict[type, Callable[..., str]] = {
     scalar.Identity: lambda a: a,
     scalar.Second: lambda a, b: b,
     scalar.Switch: lambda c, a, b: f"{a} if {c} else {b}",
-    # What is not a number stays so.
+    # NaN is passed on.
     scalar.Minimum: lambda a, b: f"{a} if {a} < {b} or {a} != {a} else {b}",
     scalar.Maximum: lambda a, b: f"{a} if {a} > {b} or {a} != {a} else {b}",
     Sigmoid: lambda a: f"1.0 / (1.0 + math.exp(-{a}))",
 }
 
-# What numba's own promotion of types arrives at; others are cast.
+# Types that result from numba's own type promotion; results of other types are cast.
 _NATIVE = ("float64", "int64", "bool")
 
 
 def expression(op: Any, node: Any, arguments: Sequence[str]) -> str | None:
-    """Source of a scalar operation; None if it is not plain arithmetic.
+    """Return the source code of a scalar operation, or None if it is not plain arithmetic.
 
-    Arguments are names or literals.
+    Parameters
+    ----------
+    op : ScalarOp
+    node : Apply
+        Its output determines the type of the result.
+    arguments : sequence of str
+        Names or literals.
     """
     dtype = node.outputs[0].type.dtype
     kind = type(op)
@@ -72,7 +78,7 @@ def expression(op: Any, node: Any, arguments: Sequence[str]) -> str | None:
         found = _OTHERS[kind](*arguments)
     else:
         return None
-    # The sum of two truth values is one, but for numba a number.
+    # In pytensor the sum of two booleans is a boolean, in numba it is an integer.
     counts = dtype == "bool" and kind in (scalar.Add, scalar.Mul, scalar.AND, scalar.OR)
     return _cast(found, dtype) if counts or dtype not in _NATIVE else found
 
@@ -82,7 +88,7 @@ def _cast(value: str, dtype: str) -> str:
 
 
 def literal(value: Any) -> str | None:
-    """A number as source code; None if it is none."""
+    """Return the source code of a number, or None if the value is not a real number."""
     number = np.asarray(value)
     if number.ndim or number.dtype.kind not in "biuf":
         return None

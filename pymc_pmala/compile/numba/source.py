@@ -1,4 +1,4 @@
-"""Source code of one function, as it is written: names, values, arrays, nested loops."""
+"""The source code of a function while it is written: names, values, arrays, nested loops."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -28,13 +28,13 @@ class Value:
     Attributes
     ----------
     at : callable
-        Indices, as source code, to the source code of an element.
+        Takes the source code of indices and returns that of an element.
     name : str, optional
-        Name of an array that has these elements.
+        Name of an array with these elements.
     view : str, optional
-        Source code of such an array, where it costs nothing.
+        Source code of such an array, if it can be had without a copy.
     length : callable, optional
-        The length of an axis, where neither the variable's type nor an array tells it.
+        Takes an axis and returns its length, if the variable's static shape does not tell it.
     """
 
     at: At
@@ -45,9 +45,21 @@ class Value:
 
 @dataclass
 class Source:
-    """A function as it is written.
+    """A function while it is written.
 
-    0-d tensors are plain numbers in it, and views are no arrays but other ways to read one.
+    0-d tensors are plain numbers in it. Views are not arrays, but other ways of reading one.
+
+    Attributes
+    ----------
+    lines : list of str
+    environment : dict
+        Global names that the function uses.
+    keys : list of str or None
+        Cache keys of the globals; None if the function cannot be cached.
+    values : dict
+        How each variable is read.
+    depth : int
+        Level of indentation.
     """
 
     lines: list[str] = field(default_factory=list)
@@ -57,7 +69,7 @@ class Source:
     depth: int = 1
     _count: int = 0
     _functions: dict[tuple[Any, ...], str] = field(default_factory=dict)
-    # Where arrays of known shape are made: before the loop that is being written.
+    # Where arrays of known shape are allocated: before the outermost loop being written.
     _outside: tuple[list[str], int] | None = None
 
     def put(self, line: str) -> None:
@@ -65,12 +77,12 @@ class Source:
         self.lines.append("    " * self.depth + line)
 
     def fresh(self, prefix: str) -> str:
-        """A name that has not been used."""
+        """Return a name that has not been used."""
         self._count += 1
         return f"{prefix}{self._count}"
 
     def constant(self, value: Any, key: str | None) -> str:
-        """A name for something from outside; without a key the function is not to be cached."""
+        """Return a name for a global; without a key the function will not be cached."""
         name = self.fresh("c")
         self.environment[name] = value
         if key is None:
@@ -80,7 +92,7 @@ class Source:
         return name
 
     def function(self, op: Any, node: Apply) -> str:
-        """A name for the function that pytensor has for a node, the same for equal ones."""
+        """Return a name for pytensor's function for a node, the same one for equal nodes."""
         kind = (op, *[v if isinstance(v, Constant) else v.type for v in node.inputs])
         if kind not in self._functions:
             self._functions[kind] = self.constant(*numba_funcify_ensure_cache(op, node=node))
@@ -88,16 +100,16 @@ class Source:
 
     @contextmanager
     def indented(self) -> Iterator[None]:
-        """What is written within is one level deeper."""
+        """Indent what is written within this context."""
         self.depth += 1
         yield
         self.depth -= 1
 
     @contextmanager
     def loop(self, header: str) -> Iterator[None]:
-        """A loop, with its arrays made before it and its names forgotten after it."""
+        """Write a loop; its arrays are allocated before it, its names forgotten after it."""
         kept, outside = self.values, self._outside
-        # Copies: an array that is made for a variable within the loop is not there after it.
+        # Copied, because an array made for a variable within the loop is not defined after it.
         self.values = {variable: replace(value) for variable, value in kept.items()}
         before, depth = self.lines, self.depth
         if outside is None:
@@ -113,7 +125,7 @@ class Source:
     # ---- Reading ---------------------------------------------------------------------
 
     def value(self, variable: Variable) -> Value:
-        """How to read a variable."""
+        """Return how to read a variable."""
         if variable not in self.values:
             assert isinstance(variable, Constant), variable
             number = _number(variable)
@@ -126,11 +138,11 @@ class Source:
         return self.values[variable]
 
     def scalar(self, variable: Variable) -> str:
-        """The source code of a 0-d variable's number."""
+        """Return the source code of a 0-d variable."""
         return self.value(variable).at(())
 
     def array(self, variable: Variable) -> str:
-        """The name of an array with a variable's elements."""
+        """Return the name of an array with the elements of a variable."""
         value = self.value(variable)
         if value.name is None:
             if value.view is not None:
@@ -138,18 +150,18 @@ class Source:
                 self.put(f"{value.name} = {value.view}")
             else:
                 value.name = name = self.copy(variable)
-                # What it was made from may be overwritten.
+                # The arrays that it was copied from may be overwritten later.
                 value.at = lambda i: f"{name}[{', '.join(i)}]"
         return value.name
 
     def own_array(self, variable: Variable) -> str:
-        """The name of an array with a variable's elements that may be overwritten."""
+        """Return the name of an array with the elements of a variable that may be overwritten."""
         name = self.array(variable)
-        # What comes from outside the function is read-only.
+        # Globals are read-only.
         return self.copy(variable) if name in self.environment else name
 
     def argument(self, variable: Variable) -> str:
-        """What a function that knows tensors is called with."""
+        """Return what one of pytensor's functions is called with for a variable."""
         if isinstance(variable.type, ScalarType):
             return self.scalar(variable)
         if isinstance(variable, Constant) and not (
@@ -164,7 +176,7 @@ class Source:
         return self.array(variable)
 
     def copy(self, variable: Variable) -> str:
-        """The name of a new array with a variable's elements."""
+        """Return the name of a new array with the elements of a variable."""
         lengths = self.lengths(variable)
         name = self.allocate(lengths, variable.type.dtype)
         at = self.value(variable).at
@@ -173,19 +185,19 @@ class Source:
         return name
 
     def lengths(self, variable: Variable) -> list[int | str]:
-        """The lengths of a variable's axes: numbers where they are known, else source code."""
+        """Return the shape of a variable; lengths that are not known are source code."""
         if is_scalar(variable):
             return []
         return [self.length(variable, axis) for axis in range(variable.type.ndim)]
 
     def known_lengths(self, variable: Variable) -> list[int] | None:
-        """The lengths of a variable's axes; None if they are not all known."""
+        """Return the shape of a variable, or None if it is not completely known."""
         lengths = self.lengths(variable)
         known = [n for n in lengths if not isinstance(n, str)]
         return known if len(known) == len(lengths) else None
 
     def length(self, variable: Variable, axis: int) -> int | str:
-        """The length of one axis."""
+        """Return the length of one axis."""
         known = variable.type.shape[axis]
         if known is not None:
             return known
@@ -197,7 +209,7 @@ class Source:
     # ---- Writing ---------------------------------------------------------------------
 
     def allocate(self, lengths: Sequence[int | str], dtype: str) -> str:
-        """The name of a new array, whose elements are to be written."""
+        """Return the name of a new, uninitialised array."""
         name = self.fresh("a")
         shape = "".join(f"{n}, " for n in lengths)
         line = f"{name} = np.empty(({shape}), np.{dtype})"
@@ -210,7 +222,7 @@ class Source:
 
     @contextmanager
     def nest(self, lengths: Sequence[int | str]) -> Iterator[list[str]]:
-        """Nested loops over all elements; the source code of their indices."""
+        """Open nested loops over all elements and yield the source code of their indices."""
         indices = []
         depth, lines = self.depth, len(self.lines)
         for n in lengths:
@@ -221,7 +233,7 @@ class Source:
             del self.lines[lines:]
 
     def open_loop(self, length: int | str) -> str:
-        """Begin a plain loop, to be ended by going back in depth; its index."""
+        """Begin a loop and return its index; resetting `depth` ends it."""
         index = self.fresh("i")
         self.put(f"for {index} in range({length}):")
         self.depth += 1
@@ -230,16 +242,16 @@ class Source:
     def bind(
         self, variable: Variable, name: str, lengths: Sequence[int | str] | None = None
     ) -> None:
-        """Let a variable be read from an array, of lengths that its type may not know."""
+        """Read a variable from an array, whose shape the variable's type may not know."""
         length = None if lengths is None else lengths.__getitem__
         self.values[variable] = Value(lambda i: f"{name}[{', '.join(i)}]", name, length=length)
 
     def bind_scalar(self, variable: Variable, source: str) -> None:
-        """Let a 0-d variable be a name or a literal."""
+        """Read a 0-d variable as a name or a literal."""
         self.values[variable] = Value(lambda _: source)
 
     def compute(self, expression: str) -> str:
-        """The name of a number that is computed here."""
+        """Assign an expression to a new name and return it."""
         name = self.fresh("s")
         self.put(f"{name} = {expression}")
         return name
@@ -251,7 +263,7 @@ class Source:
         length: Callable[[int], int | str],
         view: str | None = None,
     ) -> None:
-        """Let a variable be another way to read what is there; a number is read at once."""
+        """Read a variable from others, without a copy; a number is read at once."""
         if is_scalar(variable):
             self.bind_scalar(variable, self.compute(at(())))
         else:
@@ -259,13 +271,13 @@ class Source:
 
 
 def is_scalar(variable: Variable) -> bool:
-    """Whether a variable is a number: of a scalar type, or a tensor without axes."""
+    """Return whether a variable is a number: of a scalar type, or a 0-d tensor."""
     kind = variable.type
     return isinstance(kind, ScalarType) or (isinstance(kind, DenseTensorType) and kind.ndim == 0)
 
 
 def _number(variable: Constant) -> str | None:
-    """The literal of a constant with one element."""
+    """Return the literal of a constant with one element, or None."""
     if isinstance(variable.type, DenseTensorType):
         return literal(variable.data.reshape(())) if variable.data.size == 1 else None
     return literal(variable.data) if isinstance(variable.type, ScalarType) else None

@@ -1,4 +1,4 @@
-"""Rules for what reads other arrays in another way, and needs none of its own."""
+"""Rules for Ops whose outputs are other ways of reading their inputs, without a copy."""
 
 import math
 from collections.abc import Sequence
@@ -69,7 +69,16 @@ def _slices(op: Subtensor, node: Apply, source: Source, destroyed: Destroyed) ->
 
 
 class Slice(NamedTuple):
-    """Where a slice begins, its step, its length, and where it ends as source code."""
+    """What a slice takes from an axis.
+
+    Attributes
+    ----------
+    start, step : int
+    length : int or str
+        Number of elements, as source code if it is not known.
+    stop : str
+        Source code of the end.
+    """
 
     start: int
     step: int
@@ -78,7 +87,7 @@ class Slice(NamedTuple):
 
 
 def find_slices(op: Any, inputs: Sequence[Variable], source: Source) -> list[int | Slice] | None:
-    """What constant indices take from each axis; None if it is not known."""
+    """Return what constant indices take from each axis, or None if that is not known."""
     try:
         indices = get_constant_idx(op.idx_list, inputs)
     except NotScalarConstantError:
@@ -93,7 +102,7 @@ def find_slices(op: Any, inputs: Sequence[Variable], source: Source) -> list[int
 
 
 def _find_slice(index: Any, length: int | str) -> int | Slice | None:
-    """What an index takes from an axis of known length, or to and from where of another."""
+    """Return what an index takes from an axis, or None if no rule covers it."""
     if isinstance(length, int):
         if not isinstance(index, slice):
             return int(index) % length if -length <= index < length else None
@@ -112,7 +121,7 @@ def _find_slice(index: Any, length: int | str) -> int | Slice | None:
 
 
 def inside(slices: Sequence[int | Slice], indices: Sequence[str]) -> list[str]:
-    """Indices into the whole, of indices into what slices take from it."""
+    """Translate indices into a sliced array to indices into the original."""
     remaining = iter(indices)
     whole = []
     for taken in slices:
@@ -135,7 +144,7 @@ def _checked(op: SpecifyShape, node: Apply, source: Source, destroyed: Destroyed
     for found, wanted in zip(source.lengths(original), lengths, strict=True):
         if found != wanted:
             source.put(f"if {found} != {wanted}:")
-            source.put(f"    raise AssertionError('A length is not {wanted}, as it should be')")
+            source.put(f"    raise AssertionError('Length {wanted} was specified, but not found')")
     value = source.value(original)
     source.values[output] = replace(value, length=lengths.__getitem__)
     return True
@@ -178,44 +187,47 @@ def _gather(op: AdvancedSubtensor, node: Apply, source: Source, destroyed: Destr
         lambda axis: picked.lengths(source, original)[axis],
     )
     if destroyed(original):
-        # By a node that may come before this one is read.
+        # The original may be overwritten before the output is read.
         source.array(output)
     return True
 
 
 class Picked(NamedTuple):
-    """Elements that constant arrays of positions pick along neighbouring axes.
+    """Elements that constant integer arrays select along adjacent axes.
 
     Attributes
     ----------
     first : int
         The first of these axes.
     positions : list of ndarray
-        Of one shape, one for each of the axes.
+        One for each of the axes, all of the same shape.
     """
 
     first: int
     positions: list[np.ndarray]
 
     def names(self, source: Source) -> list[str]:
-        """Names of the positions in the function that is written."""
+        """Return the names of the positions in the written function."""
         return [source.constant(p, cache_key_for_constant(p)) for p in self.positions]
 
     def whole(self, names: Sequence[str], indices: Sequence[str]) -> list[str]:
-        """Indices into the whole, of indices into what is picked."""
+        """Translate indices into the selection to indices into the original."""
         end = self.first + self.positions[0].ndim
         inner = ", ".join(indices[self.first : end])
         return [*indices[: self.first], *[f"{n}[{inner}]" for n in names], *indices[end:]]
 
     def lengths(self, source: Source, original: Variable) -> list[int | str]:
-        """Lengths of the axes of what is picked."""
+        """Return the shape of the selection."""
         lengths = source.lengths(original)
         end = self.first + len(self.positions)
         return [*lengths[: self.first], *self.positions[0].shape, *lengths[end:]]
 
 
 def find_picked(op: Any, indices: Sequence[Variable], original: Variable) -> Picked | None:
-    """What indices pick, if they are constant and sound, beside slices that take all."""
+    """Return what indices select, or None if no rule covers them.
+
+    They must be constant, within bounds and on adjacent axes, next to full slices.
+    """
     parts = indices_from_subtensor(indices, op.idx_list)
     axes = [axis for axis, part in enumerate(parts) if not isinstance(part, slice)]
     if any(isinstance(part, slice) and part != slice(None) for part in parts):

@@ -1,1 +1,1 @@
-"""Rewrites of graphs that pytensor lacks."""
+"""Graph rewrites that pytensor lacks."""

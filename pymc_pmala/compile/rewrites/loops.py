@@ -1,4 +1,4 @@
-"""Equal loops are one."""
+"""Merge loops that compute the same values."""
 
 from pytensor.compile.mode import optdb
 from pytensor.graph.fg import FunctionGraph
@@ -10,18 +10,18 @@ from pytensor.tensor.rewriting.basic import constant_folding
 __all__ = ["REWRITE"]
 
 REWRITE = "pymc_pmala_loops"
-"""Name by which a mode includes the merging of equal loops; no mode has it by itself."""
+"""Name of the rewrite in pytensor's database. No mode includes it by default."""
 
 
 class MergeLoops(GraphRewriter):
-    """Let loops over the same values be one.
+    """Merge equal `Scan` nodes before pytensor optimises each of them separately.
 
-    A gradient and a metric run the same loop. pytensor sees that once what is constant has been
-    computed, but by then it has changed each of the two in its own way.
+    A gradient and a metric run the same loop. pytensor recognises this only after constant
+    folding, and by then it has rewritten each of the two loops differently.
     """
 
     def apply(self, fgraph: FunctionGraph) -> None:
-        """Compute what is constant and read by loops, and merge what has become equal."""
+        """Fold the constants that loops read, then merge equal nodes."""
         loops = [node for node in fgraph.apply_nodes if isinstance(node.op, Scan)]
         for node in toposort([variable for loop in loops for variable in loop.inputs]):
             if node not in fgraph.apply_nodes:
@@ -33,5 +33,5 @@ class MergeLoops(GraphRewriter):
             MergeOptimizer().rewrite(fgraph)
 
 
-# Before pytensor's rewrites of loops.
+# Before pytensor's rewrites of `Scan`.
 optdb.register(REWRITE, MergeLoops(), position=0.02)

@@ -1,8 +1,8 @@
-"""Factors that a sum does not run over, taken out of it.
+"""Move factors that are constant along a summed axis out of the sum.
 
-The derivative of a Bernoulli's weight p(1 − p) along directions l_r, in a regression with
-predictors X, is ``sum_r(a * (X l_r)**2 + b * (X l_r)**2)``, a and b without the index r: eight
-products for each r and observation, where ``(a + b) * sum_r((X l_r)**2)`` has one.
+In a logistic regression with predictors X, the derivative of the weight p(1 − p) along directions
+l_r is ``sum_r(a * (X l_r)**2 + b * (X l_r)**2)``, where a and b do not depend on r. That is eight
+products for each r and observation, whereas ``(a + b) * sum_r((X l_r)**2)`` needs one.
 """
 
 from collections import Counter
@@ -19,12 +19,12 @@ from pytensor.tensor.math import Sum
 __all__ = ["REWRITE"]
 
 REWRITE = "pymc_pmala_sums"
-"""Name by which a mode includes the rewrite of sums; no mode has it by itself."""
+"""Name of the rewrite in pytensor's database. No mode includes it by default."""
 
 
 @node_rewriter([Sum])
 def _common_factor(fgraph: Any, node: Apply) -> list[Variable] | None:
-    """Rewrite ``sum(a * c + b * c)`` as ``(a + b) * sum(c)``, a and b constant along the sum."""
+    """Rewrite ``sum(a * c + b * c)`` as ``(a + b) * sum(c)`` if a and b do not vary along it."""
     [summand], axes = node.inputs, node.op.axis
     if axes is None or not _is(summand, Add, Sub) or len(fgraph.clients[summand]) > 1:
         return None
@@ -33,7 +33,7 @@ def _common_factor(fgraph: Any, node: Apply) -> list[Variable] | None:
         factors = term.owner.inputs if _is(term, Mul) else [term]
         constant = [f for f in factors if all(f.type.broadcastable[axis] for axis in axes)]
         varying = Counter(f for f in factors if f not in constant)
-        # With different sums nothing is gained.
+        # Different terms would need different sums, and nothing would be gained.
         if not constant or (common is not None and varying != common):
             return None
         common = varying
@@ -56,5 +56,5 @@ def _is(variable: Variable, *kinds: type) -> bool:
     )
 
 
-# After the rewrites that flatten products, before elementwise passes are fused.
+# After the rewrites that flatten products, before elementwise Ops are fused.
 optdb.register(REWRITE, dfs_rewriter(_common_factor), position=2.6)

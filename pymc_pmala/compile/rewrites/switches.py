@@ -1,8 +1,8 @@
-"""Functions of a switch in the place of switches of functions, which call them twice.
+"""Move functions that both branches of a switch apply out of the switch.
 
-The log-density of a Bernoulli is ``switch(y, -softplus(-x), -softplus(x))``. Both branches
-are computed for every observation, which took a third of the time of a logistic regression's
-transition; ``-softplus(switch(y, -x, x))`` is the same number.
+The log-density of a Bernoulli is ``switch(y, -softplus(-x), -softplus(x))``. Both branches are
+evaluated for every observation, which took a third of the time of a transition in a logistic
+regression. ``-softplus(switch(y, -x, x))`` has the same value and evaluates softplus once.
 """
 
 from typing import Any
@@ -17,7 +17,7 @@ from pytensor.tensor.elemwise import Elemwise
 __all__ = ["REWRITE"]
 
 REWRITE = "pymc_pmala_switches"
-"""Name by which a mode includes the rewrite of switches; no mode has it by itself."""
+"""Name of the rewrite in pytensor's database. No mode includes it by default."""
 
 
 @node_rewriter([Elemwise])
@@ -28,7 +28,7 @@ def _function_of_switch(fgraph: Any, node: Apply) -> list[Variable] | None:
     condition, *branches = node.inputs
     arguments = []
     for branch in branches:
-        # What is needed elsewhere is computed anyhow, and what is broadcast here only once.
+        # Nothing is saved if the branch has other clients, or is broadcast and thus computed once.
         if not (_is_function(branch) and len(fgraph.clients[branch]) == 1):
             return None
         (argument,) = branch.owner.inputs
@@ -46,5 +46,5 @@ def _is_function(variable: Variable) -> bool:
     return owner is not None and isinstance(owner.op, Elemwise) and len(owner.inputs) == 1
 
 
-# After the rewrites that find softplus, before elementwise passes are fused.
+# After the rewrites that introduce softplus, before elementwise Ops are fused.
 optdb.register(REWRITE, dfs_rewriter(_function_of_switch), position=2.5)
