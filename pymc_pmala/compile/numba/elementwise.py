@@ -230,8 +230,8 @@ def common_lengths(node: Apply, source: Source) -> list[int | str]:
             if other != length:
                 source.put(f"if {other} != {length}:")
                 source.put(
-                    "    raise ValueError('Shapes do not match: have the data of the model been set to "
-                    "others of a different length?')"
+                    "    raise ValueError('Shapes do not match. Have the data of the model been '"
+                    "'replaced by data of a different length?')"
                 )
         lengths.append(length)
     return lengths
