@@ -210,8 +210,7 @@ def skew_student_t(factor: Factor) -> list[Information]:
 
     The nodes are in 2 arsinh(z/√(a + b)), which is the logit of a Beta(a, b) variable. For a
     free variable, the score of the location is multiplied by the square root of
-    (a + b + 3)/(a + b + z²); for a StudentT this gives the local information of
-    `continuous.student_t`.
+    (a + b + 3)/(a + b + z²), which for a = b gives the information of a free StudentT.
     """
     a, b, mu, sigma = factor.parameters
     shapes = pt.broadcast_arrays(log(a), log(b))

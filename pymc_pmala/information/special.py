@@ -45,7 +45,7 @@ _DISPERSION_WEIGHTS = np.array(
 
 
 def trigamma_excess(x: TensorVariable) -> TensorVariable:
-    r"""Function e(x) = x²ψ'(x) − x, which falls from 1 at 0 to ½ at infinity.
+    r"""Function e(x) = x²ψ'(x) − x, which goes from 1 at 0 to ½ at infinity.
 
     With :math:`t(x) = \psi'(x) - 1/x - 1/(2x^2)`, so that :math:`e = 1/2 + x^2 t`, the
     recurrence is :math:`t(x) - t(x + 1) = \tfrac12 (1/x - 1/(x + 1))^2`.

@@ -1,4 +1,4 @@
-"""The rules of information, one file for each family of distributions."""
+"""Information rules, one file for each family of distributions."""
 
 from pymc_pmala.information.rules import (
     continuous,

@@ -1,8 +1,8 @@
 """Expected information of continuous univariate distributions, in closed form.
 
-A location is measured as it is, a scale and a shape by their logarithms. Where the mean, or
-another function of the parameters, is orthogonal to the shape, it is the coordinate: the
-information is then a sum of squares, in which nothing cancels.
+The coordinates are the location itself and the logarithms of the scale and the shape. If the
+mean, or another function of the parameters, is orthogonal to the shape, it is used as a
+coordinate: the information is then a sum of squares without cancellation.
 """
 
 import numpy as np
@@ -83,10 +83,10 @@ def log_normal(factor: Factor) -> list[Information]:
 def logit_normal(factor: Factor) -> list[Information]:
     """LogitNormal(μ, σ): 1/σ² on logit v − μ, 2 on log σ.
 
-    PyMC writes it as a `CustomDist`; others of those have no rule.
+    PyMC implements it as a `CustomDist`; other `CustomDist`s have no rule.
     """
     if not is_logit_normal(factor.op):
-        raise NoInformation(f"{factor.name!r} is a CustomDist, which has no rule.")
+        raise NoInformation(f"{factor.name!r} is a CustomDist without an information rule.")
     mu, sigma = factor.parameters
     return _location_scale(log_odds(factor.value) - mu, log(sigma), 1.0, 2.0)
 
@@ -107,9 +107,9 @@ def logistic(factor: Factor) -> list[Information]:
 
 @register_information(CauchyRV)
 def cauchy(factor: Factor) -> list[Information]:
-    """Cauchy(α, β): 1/(2β²) on v − α, 1/2 on log β; free, 2/(β² + (v − α)²) on v − α.
+    """Cauchy(α, β): 1/(2β²) on v − α, 1/2 on log β.
 
-    For the latter see `student_t`.
+    If free, 2/(β² + (v − α)²) on v − α; see `student_t`.
     """
     alpha, beta = factor.parameters
     distance, log_beta = factor.value - alpha, log(beta)
@@ -123,10 +123,10 @@ def cauchy(factor: Factor) -> list[Information]:
 def student_t(factor: Factor) -> list[Information]:
     """StudentT(ν, μ, σ): (ν + 1)/((ν + 3)σ²) on v − μ; on (log σ, log ν) see below.
 
-    Free, (ν + 1)/(νσ² + (v − μ)²) on v − μ: the expected precision, given v, of the normal
-    distribution that v is a scale mixture of. It falls with the square of the slope of the
-    log-density, so that a step in the tail is as long as the tail is wide there; a constant makes
-    each visit to the tail a long one.
+    If free, (ν + 1)/(νσ² + (v − μ)²) on v − μ: the expected precision, given v, of the normal
+    distribution of which v is a scale mixture. It falls with the square of the slope of the
+    log-density, so that the length of a step in the tail grows with the width of the tail. With a
+    constant precision, the chain would stay in the tail for a long time at each visit.
     """
     nu, mu, sigma = factor.parameters
     log_sigma, log_nu = log(sigma), log(nu)
@@ -141,28 +141,28 @@ def student_t(factor: Factor) -> list[Information]:
 
 @register_information(HalfStudentTRV)
 def half_student_t(factor: Factor) -> list[Information]:
-    """HalfStudentT(ν, σ): as the scale and shape of a StudentT, with log σ − log v."""
+    """HalfStudentT(ν, σ): as for the scale and shape of a StudentT, on log σ − log v."""
     nu, sigma = factor.parameters
     return [_student_t_scale(log(sigma) - log(factor.value), log(nu))]
 
 
 @register_information(HalfNormalRV)
 def half_normal(factor: Factor) -> list[Information]:
-    """HalfNormal(σ): log v − log σ is a location; Var(v²/σ²) = 2."""
+    """HalfNormal(σ): 2 on log v − log σ, a location; Var(v²/σ²) = 2."""
     _, sigma = factor.parameters
     return [Information(log(factor.value) - log(sigma), 2.0)]
 
 
 @register_information(HalfCauchyRV)
 def half_cauchy(factor: Factor) -> list[Information]:
-    """HalfCauchy(β): log v − log β is a location; the score is cos 2θ, θ uniform."""
+    """HalfCauchy(β): 1/2 on log v − log β, a location; the score is cos 2θ with θ uniform."""
     (beta,) = factor.parameters
     return [Information(log(factor.value) - log(beta), 0.5)]
 
 
 @register_information(ExponentialRV)
 def exponential(factor: Factor) -> list[Information]:
-    """Exponential(scale): log v − log scale is a location; Var(v/scale) = 1."""
+    """Exponential(scale): 1 on log v − log scale, a location; Var(v/scale) = 1."""
     (scale,) = factor.parameters
     return [Information(log(factor.value) - log(scale), 1.0)]
 
@@ -176,7 +176,7 @@ def gamma(factor: Factor) -> list[Information]:
 
 @register_information(InvGammaRV)
 def inverse_gamma(factor: Factor) -> list[Information]:
-    """InverseGamma(α, β): as a Gamma(α, 1/β) of 1/v."""
+    """InverseGamma(α, β): as for a Gamma(α, 1/β) of 1/v."""
     alpha, beta = factor.parameters
     return _gamma(log(beta) - log(factor.value), log(alpha))
 
@@ -209,7 +209,7 @@ def moyal(factor: Factor) -> list[Information]:
     [[1/(2σ²), E[(w − 1)² log w]/(4σ)], [·, E[(w − 1)² log² w]/4 − 1]].
     """
     mu, sigma = factor.parameters
-    # E[w^k log w] and E[w^k log² w] by E[w^k] = 1, 1, 3 and the moments of log χ².
+    # E[w^k log w] and E[w^k log² w] from E[w^k] = 1, 1, 3 and the moments of log χ².
     first = -np.euler_gamma - np.log(2) + np.array([0.0, 2.0, 8 / 3])
     second = first**2 + np.pi**2 / 2 - np.array([0.0, 4.0, 40 / 9])
     square = np.array([1.0, -2.0, 3.0])
@@ -238,7 +238,7 @@ def asymmetric_laplace(factor: Factor) -> list[Information]:
 
 @register_information(WaldRV)
 def wald(factor: Factor) -> list[Information]:
-    """Wald(μ, λ, α): λ/μ on log v − log μ, 1/2 on log v − log λ; v − α for v if shifted.
+    """Wald(μ, λ, α): λ/μ on log v − log μ, 1/2 on log v − log λ; v − α replaces v if shifted.
 
     The log-density of log v is ½ log φ − ½c − φ(cosh c − 1), c = log v − log μ, φ = λ/μ.
     """
@@ -255,8 +255,8 @@ def wald(factor: Factor) -> list[Information]:
 def pareto(factor: Factor) -> list[Information]:
     """Pareto(α, m).
 
-    Free, under its interval transform v = m + eᵘ, on (u − log m, log α):
-    [[α/(α + 2), α/(α + 1)], [·, 1]]. Observed: α² on log m and 1 on log α.
+    If free, under its interval transform v = m + eᵘ, on (u − log m, log α):
+    [[α/(α + 2), α/(α + 1)], [·, 1]]. If observed, α² on log m and 1 on log α.
     """
     alpha, m = factor.parameters
     log_alpha, log_m = log(alpha), log(m)
@@ -306,8 +306,8 @@ def beta(factor: Factor) -> list[Information]:
 def uniform(factor: Factor) -> list[Information]:
     """Uniform(a, b).
 
-    Free, under its interval transform: a standard logistic density of the unconstrained
-    value, whatever the bounds, with E[s²] = 1/3. Observed: log(b − a) has score −1.
+    If free, under its interval transform, the unconstrained value has a standard logistic
+    density for any bounds, with E[s²] = 1/3. If observed, log(b − a) has score −1.
     """
     lower, upper = factor.parameters
     if factor.observed:
@@ -317,9 +317,9 @@ def uniform(factor: Factor) -> list[Information]:
 
 @register_information(InterpolatedRV, path="variance and bounds")
 def interpolated(factor: Factor) -> list[Information]:
-    """Interpolated(x, f), free: 1/Var on v, and 1/3 on the unconstrained value as for a Uniform.
+    """Interpolated(x, f): 1/Var on v and, as for a Uniform, 1/3 on the unconstrained value.
 
-    An approximation: PyMC's splines cannot be differentiated more than once.
+    This is an approximation, because PyMC's splines cannot be differentiated more than once.
     """
     points, density, _ = factor.parameters
     if factor.observed:
@@ -336,9 +336,9 @@ def interpolated(factor: Factor) -> list[Information]:
 def triangular(factor: Factor) -> list[Information]:
     """Triangular(a, c, b) with its mode at the fraction p = (c − a)/(b − a).
 
-    Free, under its interval transform, on (u, logit p) with w = p(1 − p):
-    [[1/2 + 5w/2, −2w], [·, w]]. Observed: w on logit p; the information about the ends of
-    the support is infinite and left out.
+    If free, under its interval transform, on (u, logit p) with w = p(1 − p):
+    [[1/2 + 5w/2, −2w], [·, w]]. If observed, w on logit p; the information about the ends of
+    the support is infinite and is omitted.
     """
     lower, mode, upper = factor.parameters
     logit = pt.log(mode - lower) - pt.log(upper - mode)
@@ -363,7 +363,7 @@ def von_mises(factor: Factor) -> list[Information]:
 def _location_scale(
     location: TensorVariable, log_scale: TensorVariable, weight: float, scale_weight: float
 ) -> list[Information]:
-    """A symmetric location-scale family, in which location and scale are orthogonal."""
+    """Information of a symmetric location-scale family: location and scale are orthogonal."""
     return [
         Information(location, weight * pt.exp(-2.0 * log_scale)),
         Information(log_scale, scale_weight),
@@ -373,7 +373,7 @@ def _location_scale(
 def _skewed(
     location: TensorVariable, log_scale: TensorVariable, weight: float, cross: float, scale: float
 ) -> Information:
-    """A location-scale family without symmetry: [[k/s², c/s], [c/s, k']]."""
+    """Information [[k/s², c/s], [c/s, k']] of a location-scale family without symmetry."""
     rate = pt.exp(-log_scale)
     return Information(
         (location, log_scale), ((weight * rate**2, cross * rate), (cross * rate, scale))
@@ -381,7 +381,10 @@ def _skewed(
 
 
 def _student_t_scale(log_sigma: TensorVariable, log_nu: TensorVariable) -> Information:
-    """[[2ν/(ν + 3), −2ν/((ν + 1)(ν + 3))], [·, ν²R(ν)]] on (log σ, log ν) of a Student t."""
+    """Information of a Student-t distribution on (log σ, log ν).
+
+    [[2ν/(ν + 3), −2ν/((ν + 1)(ν + 3))], [·, ν²R(ν)]].
+    """
     nu = pt.exp(log_nu)
     scale = 2.0 * nu / (nu + 3.0)
     cross = -scale / (nu + 1.0)
@@ -389,7 +392,7 @@ def _student_t_scale(log_sigma: TensorVariable, log_nu: TensorVariable) -> Infor
 
 
 def _gamma(log_ratio: TensorVariable, log_alpha: TensorVariable) -> list[Information]:
-    """Gamma distribution of a ratio v/scale: the mean is orthogonal to the shape."""
+    """Information of a Gamma distribution of v/scale: mean and shape are orthogonal."""
     alpha = pt.exp(log_alpha)
     return [
         Information(log_ratio - log_alpha, alpha),

@@ -23,7 +23,7 @@ from pymc_pmala.model.factors import Factor
 
 @register_information(_LKJCholeskyCovRV)
 def lkj_cholesky_cov(factor: Factor) -> list[Information]:
-    """LKJCholeskyCov(n, η, sd_dist): that of the standard deviations, and that of LKJCorr."""
+    """LKJCholeskyCov(n, η, sd_dist): that of the standard deviations plus that of LKJCorr."""
     n, eta, sd_dist = factor.parameters
     n = int(constant_numbers(factor, n))
     rows, _ = np.tril_indices(n)
@@ -56,8 +56,8 @@ def lkj_corr(factor: Factor) -> list[Information]:
 def _before_normalisation(unconstrained: TensorVariable, n: int) -> TensorVariable:
     """Packed rows (u, 1) that CholeskyCorrTransform divides by their norm.
 
-    It puts u in its place by an Op that has no forward derivative, hence this detour: the
-    order of its elements is found by transforming a matrix of their numbers.
+    The transform fills in u by an Op without a forward derivative. To avoid it, the order of
+    the elements is found by transforming a matrix of their indices.
     """
     count = n * (n - 1) // 2
     numbered = np.eye(n)
@@ -73,17 +73,17 @@ def _before_normalisation(unconstrained: TensorVariable, n: int) -> TensorVariab
 def wishart(factor: Factor) -> list[Information]:
     """Wishart(ν, V).
 
-    Observed: ½ ν tr(V⁻¹dV V⁻¹dV) on V. Free, in Bartlett's decomposition
-    chol(V)⁻¹ chol(X) = A: 1 on A_ij, i > j, and 2(ν − i) on log A_ii, i = 0, 1, ….
+    If observed, ½ ν tr(V⁻¹dV V⁻¹dV) on V. If free, in Bartlett's decomposition
+    chol(V)⁻¹ chol(X) = A, 1 on A_ij, i > j, and 2(ν − i) on log A_ii, i = 0, 1, ….
     """
     nu, scale = factor.parameters
     nu = as_float(without_leading_ones(nu, 0))
     scale = without_leading_ones(scale, 2)
-    # Before PyMC 6 the parameter is V, afterwards its Cholesky factor.
+    # Before PyMC 6 the parameter is V; from PyMC 6 on it is its Cholesky factor.
     by_cholesky = hasattr(factor.op, "extended_signature")
     scatter = scatter_of_cholesky(scale) if by_cholesky else scatter_of(scale)
     if nu.ndim or scale.ndim > 2:
-        raise NoInformation(f"{factor.name!r}: no rule for a batch of Wishart parameters.")
+        raise NoInformation(f"{factor.name!r}: there is no rule for batched Wishart parameters.")
     if factor.observed:
         copies = copies_of(factor.value, 2, scale, 2)
         weight = 0.5 * nu * copies
@@ -91,7 +91,7 @@ def wishart(factor: Factor) -> list[Information]:
         return [Information(scatter.coordinate, product)]
     chol = written_as_square(factor.value)
     if chol is None or not by_cholesky:
-        raise NoInformation(f"{factor.name!r}: no rule without a Cholesky transform.")
+        raise NoInformation(f"{factor.name!r}: the rule requires a Cholesky transform.")
     bartlett = pt.linalg.solve_triangular(scale, chol, lower=True)
     below = pt.tril(bartlett, -1)
     log_diagonal = pt.log(pt.diagonal(bartlett, axis1=-2, axis2=-1))
@@ -105,11 +105,11 @@ def wishart(factor: Factor) -> list[Information]:
 def _correlation_information(
     cholesky: TensorVariable, n: int, eta: TensorVariable
 ) -> list[Information]:
-    """Information of LKJ, given the rows of a Cholesky factor up to their scale.
+    """Information of LKJ, given the rows of a Cholesky factor up to a scale.
 
     ``cholesky`` is packed by rows. The partial correlation of variables i and j given those
-    before j is L_ij over the norm of (L_ij, …, L_ii); its artanh is the arsinh of L_ij over
-    the norm of what comes after.
+    before j is L_ij divided by the norm of (L_ij, …, L_ii). Its artanh is the arsinh of L_ij
+    divided by the norm of the elements after it.
     """
     rows, cols = np.tril_indices(n)
     below = np.flatnonzero(rows > cols)

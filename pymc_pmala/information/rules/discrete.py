@@ -61,7 +61,7 @@ def poisson(factor: Factor) -> list[Information]:
 def negative_binomial(factor: Factor) -> list[Information]:
     """NegativeBinomial(n, p): n(1 − p) on log μ = log n − logit p, J(n, p) on log n.
 
-    J, about the dispersion at fixed mean, is an infinite series: see
+    J, the information about the dispersion at fixed mean, is an infinite series: see
     `special.negative_binomial_dispersion`.
     """
     n, p = factor.parameters
@@ -78,7 +78,7 @@ def negative_binomial(factor: Factor) -> list[Information]:
 def categorical(factor: Factor) -> list[Information]:
     """Categorical(p): diag(p) on log p.
 
-    The same as diag(p) − ppᵀ, since p sums to one.
+    This is equivalent to diag(p) − ppᵀ, because p sums to one.
     """
     (p,) = factor.parameters
     shape = factor.value.shape

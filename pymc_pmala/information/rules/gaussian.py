@@ -32,7 +32,7 @@ from pymc_pmala.model.factors import Factor
 
 @register_information(MvNormalRV)
 def mv_normal(factor: Factor) -> list[Information]:
-    """MvNormal(μ, Σ): Σ⁻¹ on v − μ; on Σ the form ½ tr(Σ⁻¹dΣ Σ⁻¹dΣ)."""
+    """MvNormal(μ, Σ): Σ⁻¹ on v − μ, and the form ½ tr(Σ⁻¹dΣ Σ⁻¹dΣ) on Σ."""
     mu, cov = factor.parameters
     return _multivariate_normal(factor, mu, cov)
 
@@ -52,15 +52,15 @@ def mv_student_t(factor: Factor) -> list[Information]:
 
     With w = (ν + k)/(ν + k + 2) and S = Σ⁻¹dΣ: w Σ⁻¹ on v − μ;
     ½ w [tr S² − (tr S)²/(ν + k)] on Σ; −tr S/((ν + k)(ν + k + 2)) between Σ and ν;
-    on ν, ¼ [ψ'(ν/2) − ψ'((ν + k)/2)] − k(ν + k + 4)/(2ν(ν + k)(ν + k + 2)).
-    Free, on v − μ as for a `student_t`: (ν + k)/(ν + m) Σ⁻¹, m = (v − μ)ᵀ Σ⁻¹ (v − μ).
+    ¼ [ψ'(ν/2) − ψ'((ν + k)/2)] − k(ν + k + 4)/(2ν(ν + k)(ν + k + 2)) on ν.
+    If free, (ν + k)/(ν + m) Σ⁻¹ on v − μ with m = (v − μ)ᵀ Σ⁻¹ (v − μ), as for a StudentT.
     """
     nu, mu, scale = factor.parameters
     nu, mu = as_float(without_leading_ones(nu, 0)), without_leading_ones(mu, 1)
     scatter = scatter_of(scale)
     k = as_float(factor.value.shape[-1])
     if nu.ndim:
-        raise NoInformation(f"{factor.name!r}: no rule for a batch of degrees of freedom.")
+        raise NoInformation(f"{factor.name!r}: there is no rule for batched degrees of freedom.")
     weight = (nu + k) / (nu + k + 2.0)
     cross = -nu / ((nu + k) * (nu + k + 2.0))
     copies = copies_of(factor.value, 1, scatter.coordinate, 2)
@@ -85,16 +85,17 @@ def mv_student_t(factor: Factor) -> list[Information]:
 def _mixed_location(
     distance: TensorVariable, nu: TensorVariable, k: TensorVariable, precision: TensorVariable
 ) -> Information:
-    """(ν + k)/(ν + m) Σ⁻¹ on a distance: the precision of a scale mixture at the value."""
+    """Information (ν + k)/(ν + m) Σ⁻¹ on v − μ: the precision of a scale mixture at v."""
     squared = (distance * times_matrix(distance, precision)).sum(axis=-1, keepdims=True)
     weight = (nu + k) / (nu + squared)
     return Information(distance, lambda t: [weight * times_matrix(t[0], precision)])
 
 
 def _log_nu_information(nu: TensorVariable, k: TensorVariable) -> TensorVariable:
-    """Information of a multivariate t about log ν; its leading term k(k + 6)/(2ν²) when large.
+    """Information of a multivariate t about log ν.
 
-    The closed form is a difference of order ν⁻⁴ between terms of order ν⁻¹.
+    For large ν the leading term k(k + 6)/(2ν²) is used, because the closed form is a difference
+    of order ν⁻⁴ between terms of order ν⁻¹.
     """
     bounded = at_most(nu, 1e3)
     trigammas = trigamma(0.5 * bounded) - trigamma(0.5 * (bounded + k))
@@ -114,7 +115,7 @@ def matrix_normal(factor: Factor) -> list[Information]:
     cols = scatter_of_cholesky(without_leading_ones(col_chol, 2))
     value = factor.value
     if value.ndim > 2:
-        raise NoInformation(f"{factor.name!r}: no rule for a batch of matrices.")
+        raise NoInformation(f"{factor.name!r}: there is no rule for batched matrices.")
     m, n = (as_float(length) for length in value.shape)
 
     def product(tangents: Sequence[TensorVariable]) -> list[TensorVariable]:
@@ -132,7 +133,7 @@ def matrix_normal(factor: Factor) -> list[Information]:
 
 @register_information(ZeroSumNormalRV)
 def zero_sum_normal(factor: Factor) -> list[Information]:
-    """ZeroSumNormal(σ): 1/σ² on v, which has Π(n_i − 1) degrees of freedom; 2 of each on log σ."""
+    """ZeroSumNormal(σ): 1/σ² on v, and 2 on log σ for each of Π(n_i − 1) degrees of freedom."""
     sigma, _ = factor.parameters
     log_sigma = log(sigma)
     free = 1.0
@@ -149,8 +150,8 @@ def zero_sum_normal(factor: Factor) -> list[Information]:
 def conditional_autoregression(factor: Factor) -> list[Information]:
     """CAR(μ, W, α, τ): Q = τ(D − αW) on v − μ.
 
-    With λ the eigenvalues of D^{-½} W D^{-½} and r = λ/(1 − αλ): n/2 on log τ,
-    ½ Σ r² on α, −½ Σ r between them.
+    With λ the eigenvalues of D^{-½} W D^{-½} and r = λ/(1 − αλ), n/2 on log τ,
+    ½ Σ r² on α and −½ Σ r between them.
     """
     mu, adjacency, alpha, tau, _ = factor.parameters
     adjacency = constant_numbers(factor, adjacency)
@@ -180,8 +181,8 @@ def conditional_autoregression(factor: Factor) -> list[Information]:
 def intrinsic_conditional_autoregression(factor: Factor) -> list[Information]:
     """ICAR(W, σ, s): (D − W)/σ² + 11ᵀ/(s n)² on v, and 2(n − 1) on log σ.
 
-    The density is improper, and PyMC leaves out its factor σ^{1−n}, so that the expectation
-    on log σ is that of the curvature under the proper part of the field.
+    The density is improper and PyMC omits its factor σ^{1−n}, so the information on log σ is the
+    expectation of the curvature under the proper part of the field.
     """
     adjacency, sigma, zero_sum = factor.parameters
     adjacency = constant_numbers(factor, adjacency)
@@ -209,7 +210,10 @@ def _multivariate_normal(
 
 
 def _location(factor: Factor, mu: TensorVariable, precision: TensorVariable) -> Information:
-    """Σ⁻¹ on v − μ; on μ alone, once for all the elements that share it, if v is data."""
+    """Information Σ⁻¹ on v − μ.
+
+    If v is data, it is stated on μ, and the elements that share μ are summed.
+    """
     coordinate, copies = factor.value - mu, 1.0
     if factor.observed and precision.ndim == 2:
         coordinate, copies = mu, copies_of(factor.value, 1, mu, 1)

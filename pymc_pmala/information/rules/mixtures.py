@@ -1,11 +1,10 @@
-"""Expected information of distributions that are built of other distributions.
+"""Expected information of distributions that are composed of other distributions.
 
-Had it been recorded which component each element of a mixture came from, the *complete*
-data would have the information of the weights plus the components' in proportion to their
-weights. That is exact where the components do not overlap, as in hurdle models. Else it is
-an upper bound of the mixture's information, as what is known of the complete data can only
-be more; as a metric it is smooth and positive semi-definite, and costs what the components
-cost.
+If the component of each element of a mixture were known, the information of these *complete*
+data would be that of the weights, plus that of each component multiplied by its weight. This is
+exact if the components do not overlap, as in hurdle models. Otherwise it is an upper bound of
+the information of the mixture, because complete data cannot be less informative. As a metric it
+is smooth and positive semi-definite, and costs no more than the components.
 """
 
 from collections.abc import Iterator, Sequence
@@ -39,7 +38,7 @@ from pymc_pmala.model.factors import Factor, distribution_parameters
 def mixture(factor: Factor) -> list[Information]:
     """Mixture(w, components): diag w − w wᵀ on log w, and w_k K_k for each component.
 
-    This is the complete-data information, an upper bound of the mixture's own.
+    This is the complete-data information, an upper bound of the information of the mixture.
     Zero-inflated counts are exact: see `_zero_inflated`.
     """
     inflation = _zero_inflation(factor)
@@ -50,7 +49,7 @@ def mixture(factor: Factor) -> list[Information]:
 def hurdle(factor: Factor) -> list[Information]:
     """Hurdle: ψ(1 − ψ) on logit ψ, and ψ times the information of the non-zero part.
 
-    The parts do not overlap, so that the complete-data information is exact.
+    The parts do not overlap, so the complete-data information is exact.
     """
     return _complete_data(factor)
 
@@ -71,7 +70,8 @@ def _weights_information(
 ) -> tuple[list[Information], TensorVariable]:
     """Information of the weights of a mixture, and the weights.
 
-    diag w − w wᵀ on log w; of a pair of weights, w₀w₁ on their log-odds.
+    The information is diag w − w wᵀ on log w or, if there are two weights, w₀w₁ on their
+    log-odds.
     """
     log_ratio = _pair_log_odds(weights)
     if log_ratio is not None:
@@ -82,8 +82,8 @@ def _weights_information(
     copies = copies_of(factor.value, ndim_supp, weights, 1)
 
     def product(tangents: Sequence[TensorVariable]) -> list[TensorVariable]:
-        # Centred twice, as diag w − w wᵀ = (I − w1ᵀ) diag w (I − 1wᵀ): one of the weights may
-        # be 1 to rounding.
+        # Centred twice, diag w − w wᵀ = (I − w1ᵀ) diag w (I − 1wᵀ), because one of the weights
+        # may round to 1.
         mean = (weights * tangents[0]).sum(axis=-1, keepdims=True)
         change = weights * (tangents[0] - mean)
         return [copies * (change - weights * change.sum(axis=-1, keepdims=True))]
@@ -92,7 +92,7 @@ def _weights_information(
 
 
 def _pair_log_odds(weights: TensorVariable) -> TensorVariable | None:
-    """Log-odds of the second of two weights; None if there are not two."""
+    """Log-odds of the second of two weights; None if the number of weights is not two."""
     if weights.type.shape[-1] != 2:
         return None
     node = weights.owner
@@ -110,7 +110,7 @@ def _pair_log_odds(weights: TensorVariable) -> TensorVariable | None:
 def _batched_component(
     factor: Factor, component: TensorVariable, shares: TensorVariable
 ) -> list[Information]:
-    """Components that are the elements, along the last batch axis, of one distribution."""
+    """Components given as one distribution, batched along its last batch axis."""
     part = _part(factor, component)
     if _ndim_supp(part) == 0:
         n = shares.shape[-1]
@@ -132,11 +132,11 @@ def _batched_component(
 def _along_last_batch_axis(
     factor: Factor, component: TensorVariable, shares: TensorVariable
 ) -> Iterator[tuple[TensorVariable, ...]]:
-    """The parameters of each of the components that are batched in one distribution."""
+    """Parameters of each component of a distribution that batches them."""
     op, parameters = component.owner.op, distribution_parameters(component)
     n = shares.type.shape[-1]
     if n is None or len(op.ndims_params) != len(parameters):
-        raise NoInformation(f"{factor.name!r}: the number of its components is not known.")
+        raise NoInformation(f"{factor.name!r}: the number of components is not known.")
 
     def component_of(parameter: TensorVariable, core: int, k: int) -> TensorVariable:
         axis = parameter.ndim - core - 1
@@ -153,7 +153,7 @@ def _along_last_batch_axis(
 
 
 def _weighted(part: Factor, share: TensorVariable) -> list[Information]:
-    """Information of a component, times the component's weight."""
+    """Information of a component, multiplied by its weight."""
     return [_times(part, share, information) for information in part_information(part)]
 
 
@@ -163,12 +163,12 @@ def _times(part: Factor, share: TensorVariable, information: Information) -> Inf
         share = pt.shape_padright(share, _ndim_supp(part))
         scaled = [[share * entry for entry in row] for row in weight]
         return Information(information.coordinates, scaled)
-    # Elements are coupled: they must all have the same weight.
+    # The elements are coupled, so they must all have the same weight.
     share = without_leading_ones(share, 0)
     if share.ndim:
         raise NoInformation(
-            f"{part.name!r}: no rule for {type(part.op).__name__} components with weights "
-            "that vary between elements."
+            f"{part.name!r}: there is no rule for {type(part.op).__name__} components with "
+            "weights that vary between elements."
         )
     return Information(information.coordinates, lambda t: [share * k for k in weight(t)])
 
@@ -178,7 +178,7 @@ def _ndim_supp(part: Factor) -> int:
 
 
 def _part(factor: Factor, component: TensorVariable) -> Factor:
-    """A component as a factor of its own, except for its log-density, which stays the whole's."""
+    """Factor of a component; its log-density remains that of the whole mixture."""
     parameters = tuple(distribution_parameters(component))
     return replace(factor, op=component.owner.op, parameters=parameters)
 
@@ -187,7 +187,7 @@ def _part(factor: Factor, component: TensorVariable) -> Factor:
 
 
 def _zero_inflation(factor: Factor) -> tuple[Factor, TensorVariable] | None:
-    """The counts that are inflated by zeros and the log-odds of their weight, if there are."""
+    """Return the zero-inflated counts and the log-odds of their weight, or None."""
     weights, *components = factor.parameters
     if len(components) != 2:
         return None
@@ -209,7 +209,7 @@ def _zero_inflated(part: Factor, log_psi_odds: TensorVariable) -> list[Informati
     """
     non_zero = NON_ZERO[type(part.op)](part)
     log_rate = non_zero.log_rate
-    # 1 − p₀ = 1 − exp(−L) is L to full precision where L is small, and 1 where it is large.
+    # 1 − p₀ = 1 − exp(−L) equals L to full precision where L is small, and 1 where L is large.
     bounded = at_least(at_most(log_rate, 5.0), -35.0)
     log_complement = pt.switch(log_rate < -35.0, log_rate, pt.log(-pt.expm1(-pt.exp(bounded))))
     logit = log_psi_odds + log_complement - pt.softplus(log_psi_odds - pt.exp(log_rate))

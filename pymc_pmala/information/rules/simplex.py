@@ -1,4 +1,4 @@
-"""Expected information of distributions on and of shares of a whole, in closed form."""
+"""Expected information of distributions on, or parameterised by, a simplex, in closed form."""
 
 from collections.abc import Sequence
 
@@ -45,7 +45,7 @@ def dirichlet_multinomial(factor: Factor) -> list[Information]:
     """DirichletMultinomial(n, a), with a₀ = Σ a_i.
 
     diag E[ψ'(a_i) − ψ'(a_i + v_i)] − [ψ'(a₀) − ψ'(a₀ + n)] 11ᵀ on a, where v_i is
-    BetaBinomial(n, a_i, a₀ − a_i): a sum over its support.
+    BetaBinomial(n, a_i, a₀ − a_i) and the expectation is a sum over its support.
     """
     n, a = factor.parameters
     a = as_float(without_leading_ones(a, 1))
@@ -76,8 +76,8 @@ def dirichlet_multinomial(factor: Factor) -> list[Information]:
 def dirichlet(factor: Factor) -> list[Information]:
     """Dirichlet(a), with a₀ = Σ a_i.
 
-    On a: diag ψ'(a) − ψ'(a₀) 11ᵀ. Free, also (a₀ diag a − a aᵀ)/(a₀ + 1) on the logits of
-    the value, and aaᵀ/a₀ − diag a between those and log a.
+    diag ψ'(a) − ψ'(a₀) 11ᵀ on a. If free, also (a₀ diag a − a aᵀ)/(a₀ + 1) on the logits of
+    the value, and aaᵀ/a₀ − diag a between the logits and log a.
     """
     (a,) = factor.parameters
     a = as_float(without_leading_ones(a, 1))
@@ -108,9 +108,9 @@ def dirichlet(factor: Factor) -> list[Information]:
 
 @register_information(StickBreakingWeightsRV)
 def stick_breaking_weights(factor: Factor) -> list[Information]:
-    """StickBreakingWeights(α): fractions v_k ~ Beta(1, α) of what is left of the stick.
+    """StickBreakingWeights(α): fractions v_k ~ Beta(1, α) of the remaining stick.
 
-    On logit v_k and log α: [[α/(2 + α), α/(1 + α)], [α/(1 + α), 1]].
+    [[α/(2 + α), α/(1 + α)], [α/(1 + α), 1]] on (logit v_k, log α).
     """
     alpha, _ = factor.parameters
     alpha = as_float(alpha)
@@ -124,7 +124,7 @@ def stick_breaking_weights(factor: Factor) -> list[Information]:
 
 
 def logits_of(p: TensorVariable) -> TensorVariable:
-    """Log p up to a term that its elements share: the logits, where p is made from them."""
+    """Logarithm of p up to a common term: the logits, if p is computed from logits."""
     node = p.owner
     if node is not None and isinstance(node.op, Softmax):
         return node.inputs[0]
@@ -138,7 +138,7 @@ def logits_of(p: TensorVariable) -> TensorVariable:
 
 
 def _safe_log(p: TensorVariable) -> TensorVariable:
-    """Log p, with a derivative of zero where p has all but underflowed, its cube included."""
+    """Logarithm of p, with zero derivative where p or its cube underflows."""
     return pt.log(at_least(p, np.finfo(config.floatX).tiny ** 0.3))
 
 

@@ -23,7 +23,7 @@ from pymc_pmala.model.factors import Factor
 def random_walk(factor: Factor) -> list[Information]:
     """RandomWalk: the information of the initial value and of the steps v_t − v_{t−1}."""
     initial, innovation, _ = factor.parameters
-    # The nested distributions have time as their first axis, the walk has it after its batch.
+    # In the nested distributions, time is the first axis; in the walk it follows the batch axes.
     value = pt.moveaxis(factor.value, -factor.op.ndim_supp, 0)
     return [
         *nested_information(factor, initial, value[:1]),
@@ -35,9 +35,9 @@ def random_walk(factor: Factor) -> list[Information]:
 def autoregressive(factor: Factor) -> list[Information]:
     """AR(ρ, σ): v_t is Normal(ρ₀ + Σ_i ρ_i v_{t−i}, σ) given its past.
 
-    The expectation is over each innovation given the past that is at hand, so that the
-    information of ρ is the sum over t of v_{t−i} v_{t−j} / σ² at the current (or observed)
-    series, as in regression on its lags, and not its average over series.
+    The expectation is over each innovation given the current past. The information on ρ is
+    therefore the sum over t of v_{t−i} v_{t−j} / σ² for the current (or observed) series, as in a
+    regression on its lags, and not an average over series.
     """
     rho, sigma, initial, _ = factor.parameters
     value, order = factor.value, factor.op.ar_order
@@ -57,7 +57,7 @@ def autoregressive(factor: Factor) -> list[Information]:
 
 @register_information(EulerMaruyamaRV)
 def euler_maruyama(factor: Factor) -> list[Information]:
-    """EulerMaruyama: v_{t+1} is Normal(v_t + f dt, g √dt) given v_t; as for AR, given the past."""
+    """EulerMaruyama: given v_t, v_{t+1} is Normal(v_t + f dt, g √dt); conditional, as for AR."""
     initial, _, *parameters = factor.parameters
     value = factor.value
     drift, diffusion = factor.op.sde_fn(value[..., :-1], *[p[..., None] for p in parameters])
@@ -71,7 +71,7 @@ def euler_maruyama(factor: Factor) -> list[Information]:
 
 @register_information(GARCH11RV)
 def garch(factor: Factor) -> list[Information]:
-    """GARCH11(ω, α, β, σ₀): ½ on each log h_t, 1/h_t on v_t; as for AR, given the past.
+    """GARCH11(ω, α, β, σ₀): ½ on each log h_t and 1/h_t on v_t, given the past as for AR.
 
     The variances are h_t = ω + αv²_{t−1} + βh_{t−1}, h₀ = σ₀².
     """
@@ -91,7 +91,7 @@ def garch(factor: Factor) -> list[Information]:
 
 
 def _accumulate(terms: TensorVariable, decay: TensorVariable, length: int) -> TensorVariable:
-    """h_t = u_t + βh_{t−1}, by doubling the reach of the sum: log₂ of the length steps, no loop."""
+    """Solve h_t = u_t + βh_{t−1} in log₂(length) doubling steps, without a loop."""
     reach = 1
     while reach < length:
         before = pt.concatenate([pt.zeros_like(terms[..., :reach]), terms[..., :-reach]], axis=-1)

@@ -1,4 +1,4 @@
-"""Expected information of distributions of which a part is cut off."""
+"""Expected information of censored and truncated distributions."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -37,7 +37,7 @@ __all__ = [
 
 @register_information(CensoredRV, path="closed form, quadrature or complete-data bound")
 def censored(factor: Factor) -> Sequence[Information]:
-    """Censored: as in `limits`; else the information before censoring, an upper bound."""
+    """Censored: closed form or quadrature if known, else the uncensored information, a bound."""
     base, lower, upper = factor.parameters
     parameters = tuple(distribution_parameters(base))
     exact = censored_information(base.owner.op, parameters, lower, upper)
@@ -50,12 +50,13 @@ def censored(factor: Factor) -> Sequence[Information]:
     TruncatedRV, path="quadrature or complete-data approximation (without zero: closed form)"
 )
 def truncated(factor: Factor) -> Sequence[Information]:
-    """Truncated: counts without zero as in `NON_ZERO`, data as in `limits`; else of the whole.
+    """Truncated: closed form for counts without zero, quadrature for data with known quantiles.
 
-    The latter is an approximation. Free, with u the unconstrained value and the density f
-    cut off on one side, E[s_u²] = 1 − E[(log f)'' (dv/du)²], and with p the fraction of the
-    interval if on both sides, E[(1 − 2p)²] − E[(log f)'' (dv/du)²]: 1 or, as for a Uniform,
-    1/3 on u is added to the information of f.
+    Otherwise the information of the whole distribution f is used, which is an approximation. If
+    free, with u the unconstrained value and f truncated on one side,
+    E[s_u²] = 1 − E[(log f)'' (dv/du)²], so 1 on u is added to the information of f. If f is
+    truncated on both sides and p is the position in the interval,
+    E[s_u²] = E[(1 − 2p)²] − E[(log f)'' (dv/du)²], and 1/3 is added, as for a Uniform.
     """
     whole: Any = factor.op
     op = whole.base_rv_op
@@ -77,9 +78,9 @@ def truncated(factor: Factor) -> Sequence[Information]:
 def truncated_normal(factor: Factor) -> Sequence[Information]:
     """TruncatedNormal(μ, σ, lower, upper), with λ = φ(a)/(1 − Φ(a)), a = (lower − μ)/σ.
 
-    Cut off below, on (u − log σ, a) with u = log(v − lower):
-    [[2 + a(a − λ), λ − a], [·, 1 − λ(λ − a)]]. Cut off above, the same of −v.
-    On both sides as `truncated`.
+    If truncated below, on (u − log σ, a) with u = log(v − lower):
+    [[2 + a(a − λ), λ − a], [·, 1 − λ(λ − a)]]. If truncated above, the same for −v.
+    If truncated on both sides, as for Truncated.
     """
     mu, sigma, lower, upper = factor.parameters
     bounds = _bounds(lower, upper)
@@ -98,26 +99,28 @@ def truncated_normal(factor: Factor) -> Sequence[Information]:
 
 
 def part_information(factor: Factor) -> Sequence[Information]:
-    """Information of a distribution that is a part of another."""
+    """Information of a distribution that is a component of another."""
     rule = information_rule(factor.op)
     if rule is None:
-        raise NoInformation(f"{factor.name!r}: no rule for its part {type(factor.op).__name__}.")
+        raise NoInformation(
+            f"{factor.name!r}: there is no rule for its component {type(factor.op).__name__}."
+        )
     return rule(factor)
 
 
 def constant_number(variable: TensorVariable) -> float | None:
-    """The number that all elements of a variable are known to have."""
+    """Return the common value of all elements of a variable, if known, else None."""
     number = get_underlying_scalar_constant_value(variable, raise_not_constant=False)
     return None if number is variable else float(number)
 
 
 def _bounds(lower: TensorVariable, upper: TensorVariable) -> tuple[bool, bool]:
-    """Whether a distribution is cut off below and above."""
+    """Whether a distribution is truncated below and above."""
     return constant_number(lower) != -np.inf, constant_number(upper) != np.inf
 
 
 def _boundary_information(factor: Factor, bounds: tuple[bool, bool]) -> list[Information]:
-    """What the transform of a free, truncated variable adds to the information of its value."""
+    """Contribution of the transform of a free, truncated variable to the information."""
     if _is_untransformed(factor) or not any(bounds):
         return []
     return [Information(factor.unconstrained, 1.0 / 3.0 if all(bounds) else 1.0)]
@@ -130,7 +133,10 @@ def _is_untransformed(factor: Factor) -> bool:
 
 
 def _mills_excess(a: TensorVariable) -> tuple[TensorVariable, TensorVariable]:
-    """λ − a and 1 − λ(λ − a), with λ(a) = φ(a)/(1 − Φ(a)); asymptotic series above a = 25."""
+    """Return λ − a and 1 − λ(λ − a) with λ(a) = φ(a)/(1 − Φ(a)).
+
+    Above a = 25 asymptotic series are used.
+    """
     middle = at_least(at_most(a, 25.0), -25.0)
     mills = np.sqrt(2 / np.pi) / pt.erfcx(middle / np.sqrt(2))
     low = at_most(a, 25.0)
@@ -152,9 +158,9 @@ class NonZero(NamedTuple):
     Attributes
     ----------
     log_rate : TensorVariable
-        log L, with p₀ = P(0) = exp(−L).
+        log L, where p₀ = P(0) = exp(−L).
     informations : list of Information
-        [K − s₀s₀ᵀ p₀/(1 − p₀)] / (1 − p₀), with s₀ the score at zero.
+        [K − s₀s₀ᵀ p₀/(1 − p₀)] / (1 − p₀), where s₀ is the score at zero.
     """
 
     log_rate: TensorVariable
@@ -192,8 +198,8 @@ def _negative_binomial(factor: Factor) -> NonZero:
     With l = −log p, L = n l, c = 1 + L − f(L), f = f(L), g = g(l) and J as in
     `discrete.negative_binomial`:
     [[(1 − g)(g + (1 − g)f)c, −(1 − g)g(1 − f)c], [·, Jc/L − g²(1 − f)c]].
-    J is an approximation; the part of the last entry that is orthogonal to log μ, which
-    vanishes with μ, is kept from being negative.
+    J is an approximation. The part of the last entry that is orthogonal to log μ vanishes with μ
+    and is prevented from becoming negative.
     """
     n, p = factor.parameters
     log_n, log_ratio = log(n), -log_odds(p)
@@ -217,26 +223,26 @@ NON_ZERO: dict[type[Op], Callable[[Factor], NonZero]] = {
     BinomialRV: _binomial,
     NegBinomialRV: _negative_binomial,
 }
-"""Counts, given that they are not zero, by the type of their distribution."""
+"""Distributions of non-zero counts, by the type of the original distribution."""
 
 _SERIES_BELOW = 0.3
 
 
 def _h(x: TensorVariable) -> TensorVariable:
-    """x/(eˣ − 1)."""
+    """Function x/(eˣ − 1)."""
     x = at_least(x, _SERIES_BELOW)
     return x * pt.exp(-x) / -pt.expm1(-x)
 
 
 def _f(x: TensorVariable) -> TensorVariable:
-    """1 − x/(eˣ − 1), which is x/2 near zero."""
+    """Function 1 − x/(eˣ − 1), which is x/2 near zero."""
     low = at_most(x, _SERIES_BELOW)
     even = _polynomial((1 / 12, -1 / 720, 1 / 30240, -1 / 1209600, 1 / 47900160), low**2)
     return pt.switch(x < _SERIES_BELOW, 0.5 * low - low**2 * even, 1.0 - _h(x))
 
 
 def _g(x: TensorVariable) -> TensorVariable:
-    """1 − (1 − e⁻ˣ)/x, which is x/2 near zero."""
+    """Function 1 − (1 − e⁻ˣ)/x, which is x/2 near zero."""
     low, high = at_most(x, _SERIES_BELOW), at_least(x, _SERIES_BELOW)
     terms = np.cumprod([0.5, *(-1.0 / k for k in range(3, 12))])
     series = low * _polynomial(list(terms), low)
