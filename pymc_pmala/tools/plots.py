@@ -142,7 +142,7 @@ def plot_tuning(idata: Any, *, step: Any = None, axes: Sequence[Any] | None = No
     steps.yaxis.set_minor_formatter(NullFormatter())
     acceptance.set(ylabel=f"acceptance rate\nmeans of {width} draws", ylim=(0, 1), xlabel="draw")
     if step is not None:
-        largest = step.step_size_adaptation.largest
+        largest = step.chain.step_size_adaptation.largest
         steps.axhline(largest, color=GREY, lw=1, ls=":", label="largest")
         acceptance.axhline(step.target_accept, color=GREY, lw=1, ls=":", label="target")
         acceptance.legend(frameon=False, fontsize="small", loc="upper right")
