@@ -2,6 +2,8 @@
 
 from pymc_pmala import distributed
 from pymc_pmala.information import Information, register_information
+from pymc_pmala.kernel.build import make_kernel
+from pymc_pmala.kernel.kernel import Info, Kernel, State
 from pymc_pmala.step.step_methods import MALA, MMALA, PMALA, SimplifiedMMALA
 from pymc_pmala.tools.compare import Comparison, SamplerFigures, compare
 from pymc_pmala.tools.explain import MetricExplanation, explain_metric
@@ -14,16 +16,20 @@ __all__ = [
     "MMALA",
     "PMALA",
     "Comparison",
+    "Info",
     "Information",
+    "Kernel",
     "LocalGeometry",
     "MetricExplanation",
     "SamplerFigures",
     "SimplifiedMMALA",
+    "State",
     "__version__",
     "compare",
     "distributed",
     "explain_metric",
     "local_geometry",
+    "make_kernel",
     "plot_metric",
     "plot_tuning",
     "register_information",

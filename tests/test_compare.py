@@ -12,8 +12,9 @@ import pymc as pm
 import pytest
 
 from pymc_pmala import MALA, PMALA, SamplerFigures, compare
-from pymc_pmala.tools.compare import Comparison, _choose, _figures, _recommend
+from pymc_pmala.tools.compare import Comparison, _choose
 from pymc_pmala.tools.timing import PhaseClock, TimedRun, timed_nutpie
+from pymc_pmala.tools.verdict import recommend, sampler_figures
 
 FAST = {"compile_kwargs": {"mode": "FAST_COMPILE"}}
 QUIET = {"progressbar": False, "random_seed": 1}
@@ -119,31 +120,31 @@ def test_arguments_that_make_no_sense_are_refused(model, options, message):
 
 
 def test_the_least_time_to_400_effective_draws_is_recommended():
-    best, reason = _recommend([figures("PMALA", 2.0), figures("NUTS", 6.0)])
+    best, reason = recommend([figures("PMALA", 2.0), figures("NUTS", 6.0)])
     assert best == "PMALA"
     assert "400 effective draws in 2 s" in reason
     assert "NUTS, the next best, takes 3 times as long" in reason
 
 
 def test_a_default_that_is_nearly_as_fast_is_recommended():
-    best, reason = _recommend([figures("PMALA", 2.0), figures("NUTS", 2.2)])
+    best, reason = recommend([figures("PMALA", 2.0), figures("NUTS", 2.2)])
     assert best == "NUTS"
     assert "only by 10%" in reason
 
 
 def test_the_best_for_long_runs_is_named():
-    _, reason = _recommend([figures("MALA", 2.0), figures("PMALA", 9.0, rate=5000.0)])
+    _, reason = recommend([figures("MALA", 2.0), figures("PMALA", 9.0, rate=5000.0)])
     assert "For a long run use PMALA, which has 5000 effective draws a second" in reason
 
 
 def test_the_best_for_long_runs_is_named_beside_a_default():
-    best, reason = _recommend([figures("PMALA", 2.0, rate=5000.0), figures("NUTS", 2.2)])
+    best, reason = recommend([figures("PMALA", 2.0, rate=5000.0), figures("NUTS", 2.2)])
     assert best == "NUTS"
     assert reason.endswith("which has 5000 effective draws a second, not 100.")
 
 
 def test_samplers_in_trouble_are_never_recommended():
-    assert _recommend([figures("PMALA", 2.0, trouble="stuck")])[0] is None
+    assert recommend([figures("PMALA", 2.0, trouble="stuck")])[0] is None
 
 
 RNG = np.random.default_rng(1)
@@ -175,7 +176,7 @@ def with_short_tails():
     ids=["mean", "sd", "tails"],
 )
 def test_the_sampler_whose_posterior_differs_is_the_one_in_trouble(model, odd, what):
-    found = _figures({"a": normal(), "b": normal(), "c": odd()}, model, 2)
+    found = sampler_figures({"a": normal(), "b": normal(), "c": odd()}, model, 2)
     [trouble] = [f.trouble for f in found if f.name == "c"]
     assert re.search(f"its .*({what}).* standard errors from the other samplers'", trouble)
     assert {f.trouble for f in found if f.name != "c"} == {None}
@@ -184,12 +185,12 @@ def test_the_sampler_whose_posterior_differs_is_the_one_in_trouble(model, odd, w
 def test_samplers_that_share_a_metric_do_not_outvote_nuts(model):
     names = ("PMALA", "MMALA", "MALA")
     wrong = {name: normal(scale=1.5) for name in names}
-    found = _figures(wrong | {"NUTS": normal(), "nutpie": normal()}, model, 2)
+    found = sampler_figures(wrong | {"NUTS": normal(), "nutpie": normal()}, model, 2)
     assert {f.name for f in found if f.trouble} == set(names)
 
 
 def test_a_chain_left_out_is_told(model):
-    [found] = _figures({"a": normal()}, model, 3)
+    [found] = sampler_figures({"a": normal()}, model, 3)
     assert found.trouble == "1 of its 3 chains were too slow to be counted"
 
 
@@ -233,7 +234,7 @@ def test_the_clock_counts_phases_apart_and_not_the_watcher():
 
 
 def test_a_comparison_of_nothing_sound_says_so():
-    recommended, reason = _recommend([figures("PMALA", math.nan, trouble="failed")])
+    recommended, reason = recommend([figures("PMALA", math.nan, trouble="failed")])
     text = str(Comparison([figures("PMALA", math.nan, trouble="failed")], recommended, reason, {}))
     assert "No sampler can be recommended" in text
 

@@ -1,1 +1,1 @@
-"""One transition, or many, in one compiled call."""
+"""Transitions in compiled code: geometry, proposal, acceptance, and the loop over them."""

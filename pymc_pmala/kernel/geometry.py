@@ -12,7 +12,10 @@ from pymc_pmala.factorization import Factorization
 from pymc_pmala.metric import ConstantMetric, Metric
 from pymc_pmala.model.target import Target
 
-__all__ = ["SymbolicGeometry", "metric_factor", "metric_pieces", "symbolic_geometry"]
+__all__ = ["DRIFTS", "SymbolicGeometry", "metric_factor", "metric_pieces", "symbolic_geometry"]
+
+DRIFTS = ("gamma", "omega", "gradient")
+"""The drifts of PMALA, of MMALA, and of the samplers that leave the metric's derivative out."""
 
 
 class SymbolicGeometry(NamedTuple):

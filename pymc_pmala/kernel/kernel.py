@@ -11,7 +11,7 @@ from pytensor.graph.traversal import graph_inputs
 
 from pymc_pmala.compile import compile_graph
 from pymc_pmala.kernel.geometry import SymbolicGeometry
-from pymc_pmala.kernel.integrators import Scales
+from pymc_pmala.kernel.integrators import INTEGRATORS, Scales
 from pymc_pmala.kernel.loop import compiled_loop
 from pymc_pmala.kernel.transition import transition_graph
 from pymc_pmala.model.target import Target
@@ -120,6 +120,8 @@ class Kernel:
         What is left invariant.
     geometry : SymbolicGeometry
         Force and metric that make the proposals.
+    factor : tuple of ndarray, optional
+        The factor of a constant metric; the identity by default.
     **compile_kwargs
         Passed to pytensor, ``mode=...`` for instance.
 
@@ -127,6 +129,10 @@ class Kernel:
     ----------
     dimension : int
     dtype : str
+    start : ndarray
+        The model's initial point.
+    factor : tuple of ndarray
+        The factor that states start with, unless each point has its own.
     factorization : Factorization
         What the parts of a factor mean.
     varies : bool
@@ -135,26 +141,34 @@ class Kernel:
         What the target depends on beside x and the other variables of the model, `pm.Data`.
     """
 
-    def __init__(self, target: Target, geometry: SymbolicGeometry, **compile_kwargs: Any):
+    def __init__(
+        self,
+        target: Target,
+        geometry: SymbolicGeometry,
+        factor: tuple[np.ndarray, ...] | None = None,
+        **compile_kwargs: Any,
+    ):
         self.dimension, self.dtype = target.dimension, target.x.dtype
+        self.start = target.start
         self.factorization = geometry.factorization
         self.varies = geometry.factor is not None
         inputs, outputs = transition_graph(geometry)
         self._transition: Any = compile_graph(inputs, outputs, target.model, **compile_kwargs)
         self._loop: Any = _NOT_MADE
+        parts = self.factorization.identity() if factor is None else factor
+        self.factor = tuple(part.astype(self.dtype) for part in parts)
         own = set(target.shared.values())
         self.data = [
             v for v in graph_inputs(outputs) if isinstance(v, SharedVariable) and v not in own
         ]
 
-    @property
-    def identity(self) -> tuple[np.ndarray, ...]:
-        """The factor of the identity."""
-        return tuple(part.astype(self.dtype) for part in self.factorization.identity())
-
     def as_arrays(self, scales: Scales) -> Scales:
         """Scales as the compiled function takes them."""
         return Scales(*(np.asarray(scale, dtype=self.dtype) for scale in scales))
+
+    def scales(self, step_size: float, integrator: str = "exponential") -> Scales:
+        """The scales of a proposal, as `run` takes them."""
+        return self.as_arrays(INTEGRATORS[integrator].scales(step_size))
 
     def init(self, x: np.ndarray, factor: tuple[np.ndarray, ...] | None = None) -> State:
         """The state at a point: a transition that does not move.
@@ -163,12 +177,12 @@ class Kernel:
         ----------
         x : ndarray
         factor : tuple of ndarray, optional
-            The factor of a constant metric, the identity by default; not used where each point
-            has its own.
+            The factor of a constant metric, ``self.factor`` by default; not used where each
+            point has its own.
         """
         zero = np.zeros_like(x)
         nothing = np.zeros((), dtype=self.dtype)
-        nowhere = State(x.copy(), nothing, zero, factor or self.identity, math.nan)
+        nowhere = State(x.copy(), nothing, zero, factor or self.factor, math.nan)
         state, _ = self.propose(nowhere, zero, Scales(nothing, nothing))
         return state
 
@@ -194,7 +208,7 @@ class Kernel:
         log_uniforms : ndarray of shape (n,)
             Logarithms of numbers that are uniform between 0 and 1.
         scales : Scales
-            The integrator's; see `scales`.
+            Those of the step size: ``kernel.scales(step_size)``.
         """
         if self._loop is _NOT_MADE:
             self._make_loop(state)
@@ -222,7 +236,7 @@ class Kernel:
 
     def _held(self) -> list[Any]:
         """Values of the shared variables that the transition reads."""
-        first = 6 + len(self.factorization.identity())
+        first = 6 + len(self.factor)
         return [container.storage[0] for container in self._transition.input_storage[first:]]
 
     def _make_loop(self, state: State) -> None:
@@ -242,9 +256,9 @@ class Kernel:
             _log.debug("The loop over transitions could not be compiled: %s", error)
             self._loop = None
 
-    def warm_up(self, x: np.ndarray, factor: tuple[np.ndarray, ...] | None = None) -> None:
+    def warm_up(self) -> None:
         """Have numba compile, which it does when a function is first called."""
-        self._make_loop(self.init(x, factor))
+        self._make_loop(self.init(self.start))
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the loop, which is made again where it is needed."""

@@ -14,6 +14,7 @@ from pymc_pmala.information import (
     factor_information,
     fallback_information,
 )
+from pymc_pmala.metric.checks import check_shape
 from pymc_pmala.metric.differences import (
     DifferencedExpressionMetric,
     DifferencedFisherMetric,
@@ -52,6 +53,7 @@ def build_metric(choice: MetricChoice, target: Target) -> Metric:
         )
     if callable(choice):
         matrix = pt.as_tensor_variable(choice(target.model, x)).astype(x.dtype)
+        check_shape(matrix, target.dimension)
         kind = DifferencedExpressionMetric if by_differences([matrix]) else ExpressionMetric
         return kind(x, matrix)
     return ConstantMetric(x, pt.as_tensor_variable(np.asarray(choice)))

@@ -18,8 +18,7 @@ __all__ = [
     "check_keywords",
     "check_metric",
     "check_options",
-    "check_shape",
-    "constant_factor",
+    "check_state",
     "without_gradient",
 ]
 
@@ -34,8 +33,13 @@ def check_keywords(method: type, given: Iterable[str]) -> None:
             raise TypeError(f"{method.__name__} has no argument {name!r}. {hint}")
 
 
-def check_metric(metric: Any) -> None:
+def check_metric(metric: Any, names: Sequence[str]) -> None:
     """Refuse what is neither the name of a metric, nor an array, nor a function."""
+    if isinstance(metric, str) and metric not in names:
+        raise ValueError(
+            f"Unknown metric {metric!r}. Choose {', '.join(map(repr, names))}, a positive-definite "
+            "array, or a function `metric(model, x)`."
+        )
     if isinstance(metric, str) or callable(metric):
         return
     try:
@@ -99,37 +103,20 @@ def without_gradient(model: pm.Model, value_vars: Sequence[TensorVariable]) -> l
     return names
 
 
-def check_shape(matrix: TensorVariable, dimension: int) -> None:
-    """Refuse a metric that cannot be a d × d matrix, as far as its graph tells."""
-    shape = matrix.type.shape
-    if len(shape) != 2 or any(n not in (None, dimension) for n in shape):
-        raise ValueError(
-            f"The metric function returns a tensor of shape {shape}, but the sampled variables "
-            f"have dimension {dimension}: return a matrix of shape ({dimension}, {dimension}), "
-            "`pt.diag(...)` of a diagonal for example."
+def check_state(step: Any, state: Any) -> None:
+    """Refuse a sampling state that another sampler has learned."""
+    if not isinstance(state, step._state_class):
+        raise TypeError(
+            f"{type(step).__name__} takes the sampling state of a Langevin step, not "
+            f"{type(state).__name__}."
         )
-
-
-def constant_factor(matrix: np.ndarray, dimension: int) -> np.ndarray:
-    """Lower Cholesky factor of a metric that a user gave as a matrix or as its diagonal."""
-    given = matrix.shape
-    if matrix.ndim == 1:
-        matrix = np.diag(matrix)
-    if matrix.shape != (dimension, dimension):
+    different = [
+        f"{name} {getattr(state, name)}, not {getattr(step, name)}"
+        for name in ("name", "metric_kind", "integrator", "target_accept", "dimension")
+        if getattr(state, name) != getattr(step, name)
+    ]
+    if different:
         raise ValueError(
-            f"The metric has shape {given}, but the sampled variables have dimension "
-            f"{dimension}: a matrix of shape ({dimension}, {dimension}) or a diagonal of "
-            f"length {dimension} is needed."
+            f"The sampling state is another sampler's: it has {'; '.join(different)}. Make "
+            "the step with the arguments that were used when the state was saved."
         )
-    if not np.all(np.isfinite(matrix)):
-        raise ValueError("The metric has elements that are not finite.")
-    if not np.allclose(matrix, matrix.T, rtol=1e-5, atol=0.0):
-        raise ValueError("The metric is not symmetric. Give (G + G.T) / 2 if that is meant.")
-    try:
-        return np.linalg.cholesky(matrix)
-    except np.linalg.LinAlgError:
-        raise ValueError(
-            "The metric is not positive definite: its smallest eigenvalue is "
-            f"{np.linalg.eigvalsh(matrix)[0]:.3g}. A metric is a precision, the inverse of a "
-            "covariance matrix; all its eigenvalues must be positive."
-        ) from None

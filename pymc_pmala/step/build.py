@@ -41,9 +41,9 @@ def build_chain(
         )
     except (NotImplementedError, NullTypeGradError, MethodNotDefined) as error:
         raise _no_gradient(target, metric, error) from error
-    kernel = Kernel(target, geometry, **compile_kwargs)
+    kernel = Kernel(target, geometry, preconditioning.factor, **compile_kwargs)
     # Numba compiles at the first call, once for all processes forked later.
-    kernel.warm_up(target.start, preconditioning.factor)
+    kernel.warm_up()
     arrival = Arrival(kernel, preconditioning, target.transformed)
     sizes = {v.name: target.point[v.name].size for v in target.variables}
     return Chain(kernel, preconditioning, arrival, options, list(target.shared.values()), sizes)

@@ -24,7 +24,7 @@ from pymc_pmala.metric import MetricChoice
 from pymc_pmala.model.target import make_target
 from pymc_pmala.stack_traces import no_stack_traces
 from pymc_pmala.step.adaptation import target_acceptance
-from pymc_pmala.step.arguments import check_keywords, check_metric, check_options
+from pymc_pmala.step.arguments import check_keywords, check_metric, check_options, check_state
 from pymc_pmala.step.build import build_chain
 from pymc_pmala.step.chain import ChainState, Draw, Fault, Options
 from pymc_pmala.step.diagnosis import divergence
@@ -69,6 +69,7 @@ class Langevin(ArrayStepShared):
     default_blocked = True
     default_tune_steps = 300
     drift: ClassVar[str]
+    metrics: ClassVar[tuple[str, ...]] = ("fisher", "softabs", "identity")
     stats_dtypes_shapes = STATISTICS
     _state_class = LangevinState
 
@@ -109,7 +110,7 @@ class Langevin(ArrayStepShared):
         blocked: bool = True,
     ):
         check_options(integrator, step_size, target_accept, step_size_jitter, thin)
-        check_metric(metric)
+        check_metric(metric, self.metrics)
         target = make_target(pm.modelcontext(model), vars, initial_point)
         super().__init__(target.variables, target.shared, blocked=blocked, rng=rng)
         self.metric = metric
@@ -250,28 +251,10 @@ class Langevin(ArrayStepShared):
 
     @sampling_state.setter
     def sampling_state(self, state: LangevinState) -> None:
-        self._check_owner(state)
+        check_state(self, state)
         WithSamplingState.sampling_state.fset(self, state)
         self.chain.forget_point()
         self._run.restore(state)
-
-    def _check_owner(self, state: Any) -> None:
-        """Refuse a state that another sampler has learned."""
-        if not isinstance(state, LangevinState):
-            raise TypeError(
-                f"{type(self).__name__} takes the sampling state of a Langevin step, not "
-                f"{type(state).__name__}."
-            )
-        different = [
-            f"{name} {getattr(state, name)}, not {getattr(self, name)}"
-            for name in ("name", "metric_kind", "integrator", "target_accept", "dimension")
-            if getattr(state, name) != getattr(self, name)
-        ]
-        if different:
-            raise ValueError(
-                f"The sampling state is another sampler's: it has {'; '.join(different)}. Make "
-                "the step with the arguments that were used when the state was saved."
-            )
 
     def end_chain(self) -> None:
         """Tell that a callback ends this chain, and not the run, by its KeyboardInterrupt."""

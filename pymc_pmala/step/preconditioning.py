@@ -11,9 +11,9 @@ from pymc_pmala.factorization import Averaged, Dense, Factorization, find_factor
 from pymc_pmala.kernel.geometry import metric_pieces
 from pymc_pmala.kernel.kernel import State
 from pymc_pmala.metric import ConstantMetric, FlooredMetric, Metric, MetricChoice, build_metric
+from pymc_pmala.metric.checks import constant_factor
 from pymc_pmala.model.target import Target
 from pymc_pmala.step.adaptation import MetricAverage, MetricAverageState
-from pymc_pmala.step.arguments import check_shape, constant_factor
 
 __all__ = [
     "Constant",
@@ -170,6 +170,4 @@ def choose_preconditioning(
     metric = build_metric(choice, target)
     if isinstance(metric, ConstantMetric):
         return Constant(metric, target)
-    if callable(choice):
-        check_shape(metric.matrix(), target.dimension)
     return PositionDependent(metric, target)

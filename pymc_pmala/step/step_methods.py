@@ -158,6 +158,7 @@ class MALA(Langevin):
 
     name = "mala"
     drift = "gradient"
+    metrics = ("adapt", "identity")
 
     def __init__(
         self,
