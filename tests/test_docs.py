@@ -44,6 +44,13 @@ def test_the_examples_of_a_page_run(page, run_page):
     assert (defined["idata"].sample_stats["accepted"].values > 0).any()
 
 
+def test_the_page_on_a_loop_of_ones_own_samples_the_posterior(run_page):
+    draws = np.array(run_page("own_loop.md")["draws"])
+    assert draws.shape == (500, 2)
+    # The mean of the data is 1.4.
+    assert abs(draws[:, 0].mean() - 1.4) < 0.3
+
+
 def test_the_example_of_resuming_continues_the_chain(run_page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     defined = run_page("resuming.md")

@@ -1,6 +1,6 @@
-"""Forward and reverse derivatives of pytensor graphs; knows nothing of models.
+"""Forward and reverse derivatives of pytensor graphs, independent of any model.
 
-Everything here takes and returns symbolic variables and never compiles.
+All functions take and return symbolic variables; none of them compiles.
 """
 
 from collections.abc import Mapping, Sequence, Set
@@ -66,7 +66,7 @@ __all__ = [
     "value_and_gradient",
 ]
 
-# Beyond as many elements reverse mode through a loop is the cheaper one.
+# For more elements than this, reverse mode through a loop is cheaper than forward mode.
 _MOST_FORWARD = 32
 
 _LINEAR_IN_FIRST = (DimShuffle, Reshape, SpecifyShape, Alloc, Sum, ExtractDiag, *INDEXING_OPS)
@@ -80,29 +80,29 @@ def pushforward(
 ) -> list[Variable | None]:
     r"""Jacobian-vector products :math:`J\,t` in forward mode.
 
-    Unlike pytensor's own, an output that does not depend on ``wrt`` gives ``None``,
-    and no zero is carried along for a constant: the derivative of a function that is
-    linear in ``wrt`` does not mention ``wrt``, so that second derivatives of the
-    linear part of a model vanish from the graph instead of being multiplied out.
+    Unlike in pytensor's implementation, the result for an output that does not depend on
+    ``wrt`` is ``None``, and no zeros are propagated for constants. The derivative of a
+    function that is linear in ``wrt`` does not contain ``wrt``, so second derivatives of
+    the linear part of a model disappear from the graph instead of being computed.
 
     Parameters
     ----------
     outputs : sequence of Variable
         The graphs to differentiate.
     wrt, tangent : Variable
-        The variable and the direction, of one type.
+        The variable and the direction, which have the same type.
     loops : dict, optional
-        Filled with the outputs of the graphs' loops, each beside the same output of the
-        loop that carries its tangent: see `in_loops`.
+        Filled with a mapping from the outputs of loops in the graphs to the same outputs of
+        the loops that also carry their tangents; see `in_loops`.
     """
     derivatives = _push(outputs, {wrt: tangent}, {} if loops is None else loops)
-    # A derivative without the direction is zero, whatever it looks like.
+    # A derivative that does not contain the direction is zero, whatever its form.
     depending = _depending([d for d in derivatives if d is not None], tangent)
     return [d if d in depending else None for d in derivatives]
 
 
 def _depending(graphs: Sequence[Variable], variable: Variable) -> set[Variable | None]:
-    """The variable, and what is computed from it in some graphs."""
+    """Return the variable and all variables in the graphs that depend on it."""
     found: set[Variable | None] = {variable}
     for node in toposort(list(graphs), blockers=[variable]):
         if not found.isdisjoint(node.inputs):
@@ -111,7 +111,7 @@ def _depending(graphs: Sequence[Variable], variable: Variable) -> set[Variable |
 
 
 def in_loops(graphs: Sequence[Variable], loops: Loops) -> list[Variable]:
-    """The graphs, reading from the loops that carry tangents instead of from others."""
+    """Replace the loops in graphs by those that also carry tangents."""
     return graph_replace(list(graphs), loops, strict=False) if loops else list(graphs)
 
 
@@ -123,7 +123,7 @@ def _push(
     used = {*outputs, *[variable for node in nodes for variable in node.inputs]}
     for node in nodes:
         inputs = [tangents.get(variable) for variable in node.inputs]
-        # What is rounded to integers, or compared, has no derivative.
+        # Integers and results of comparisons have no derivative.
         if all(tangent is None for tangent in inputs) or all(map(_is_discrete, node.outputs)):
             continue
         tangents.update(zip(node.outputs, _push_node(node, inputs, used, loops), strict=True))
@@ -133,7 +133,7 @@ def _push(
 def _push_node(
     node: Apply, tangents: Sequence[Variable | None], used: Set[Variable], loops: Loops
 ) -> list[Variable | None]:
-    """Forward derivative of one node: a rule of ours, the Op's own, else by its reverse."""
+    """Forward derivative of a node: our rule, the Op's own, or from its reverse derivative."""
     op = node.op
     if isinstance(op, OpFromGraph):
         inputs, outputs = inner_graph(op)
@@ -169,7 +169,7 @@ def _push_node(
 
 
 def _linear_inputs(node: Apply) -> Sequence[int] | None:
-    """Positions of the inputs in which an Op is jointly linear, if it is in any."""
+    """Positions of the inputs in which an Op is jointly linear, or None."""
     if isinstance(node.op, _LINEAR_IN_FIRST):
         return range(1)
     if isinstance(node.op, WRITING_OPS):
@@ -206,10 +206,10 @@ def _push_product(node: Apply, tangents: Sequence[Variable | None]) -> Variable:
 
 
 def _push_product_of_elements(node: Apply, tangents: Sequence[Any]) -> Variable:
-    """Derivative Σ_i t_i Π_{j ≠ i} x_j of a product, or of the product of what is not zero.
+    """Derivative Σ_i t_i Π_{j ≠ i} x_j of ``Prod`` or ``ProdWithoutZeros``.
 
-    Written out, because the reverse derivative of the latter stands in that of the former, and
-    has none itself.
+    It is written out because the reverse derivative of ``Prod`` contains ``ProdWithoutZeros``,
+    which has no reverse derivative of its own.
     """
     [x], [t], axis = node.inputs, tangents, node.op.axis
     zero = pt.eq(x, 0.0)
@@ -218,19 +218,20 @@ def _push_product_of_elements(node: Apply, tangents: Sequence[Any]) -> Variable:
     slope = product * pt.sum(pt.switch(zero, 0.0, t / others), axis=axis)
     if isinstance(node.op, ProdWithoutZeros):
         return slope
-    # Beside one zero only its own factor can change the product, beside two none.
+    # With one zero, only that factor can change the product; with two or more, none can.
     at_zero = product * pt.sum(pt.switch(zero, t, 0.0), axis=axis)
     zeros = pt.sum(zero, axis=axis)
     return pt.switch(pt.eq(zeros, 0), slope, pt.switch(pt.eq(zeros, 1), at_zero, 0.0))
 
 
 def _push_arithmetic(node: Apply, tangents: Sequence[Any]) -> Variable | None:
-    """Derivative of plain arithmetic; None if the node is something else.
+    """Derivative of plain arithmetic; None for all other nodes.
 
-    Written out, because the Ops' own multiplies by ones that look like functions of x.
+    It is written out because the Ops' own derivatives multiply by ones that appear to be
+    functions of x.
     """
     output, inputs = node.outputs[0], node.inputs
-    # A user's Op may have the name of one of pytensor's, or be made from one.
+    # A user's Op may have the same name as one of pytensor's, or be derived from it.
     kind = type(node.op.scalar_op)
     if kind in (Add, Sub):
         signs = [-1.0 if kind is Sub and i == 1 else 1.0 for i in range(len(inputs))]
@@ -264,14 +265,14 @@ def _push_arithmetic(node: Apply, tangents: Sequence[Any]) -> Variable | None:
 
 
 def _power_slope(base: Variable, exponent: float) -> Variable | float:
-    """Derivative n xⁿ⁻¹, without powers of zero: 0 · x⁻¹ is no number at x = 0."""
+    """Derivative n xⁿ⁻¹, avoiding 0 · x⁻¹, which is NaN at x = 0."""
     if exponent in (0.0, 1.0):
         return exponent
     return exponent * (base if exponent == 2.0 else base ** (exponent - 1.0))
 
 
 def _number(variable: Variable) -> float | None:
-    """The number that a graph of constants computes; None if it is no such graph."""
+    """Evaluate a graph of constants; None if the graph has other inputs."""
     try:
         return float(get_underlying_scalar_constant_value(variable, only_process_constants=False))
     except NotScalarConstantError:
@@ -281,9 +282,9 @@ def _number(variable: Variable) -> float | None:
 def _push_by_reverse(
     node: Apply, tangents: Sequence[Variable | None], used: Set[Variable]
 ) -> list[Variable | None]:
-    """Forward derivative of an Op that only knows its reverse derivative.
+    """Forward derivative of an Op that implements only its reverse derivative.
 
-    Of the outputs that are used: the others may have none.
+    It is computed only for outputs that are used; the others may not be differentiable.
     """
     wrt = [v for v, t in zip(node.inputs, tangents, strict=True) if t is not None]
     directions = [t for t in tangents if t is not None]
@@ -291,18 +292,18 @@ def _push_by_reverse(
     try:
         return [o if o is None else _push_by_two_reverses(o, wrt, directions) for o in outputs]
     except (NotImplementedError, MethodNotDefined, NullTypeGradError):
-        # The reverse derivative is a closed book, too.
+        # The reverse derivative cannot be differentiated.
         return [o if o is None else _push_by_rows(o, wrt, directions) for o in outputs]
 
 
 def _push_by_two_reverses(
     output: Variable, wrt: Sequence[Variable], directions: Sequence[Variable]
 ) -> Variable | None:
-    """J t = d/du (Jᵀu)ᵀ t (Towns 2017)."""
+    """Forward derivative by two reverse passes, J t = d/du (Jᵀu)ᵀ t (Towns 2017)."""
     cotangent = output.zeros_like()
     reverse = pullback([output], wrt, [cotangent])
-    # One at a time: pytensor takes the cotangent of one output for all there is, even
-    # where another output is computed from it.
+    # One output at a time: pytensor takes the given cotangent of an output as its total, even
+    # if another output is computed from it.
     return sum_present(
         [
             pullback([r], [cotangent], [d])[0]
@@ -315,7 +316,7 @@ def _push_by_two_reverses(
 def _push_by_rows(
     output: Variable, wrt: Sequence[Variable], directions: Sequence[Variable]
 ) -> Variable | None:
-    """J t from the rows of J: one reverse pass for each element of the output."""
+    """Product J t from the rows of J, by one reverse pass for each element of the output."""
     cotangent = output.type()
     rows = pullback([output], wrt, [cotangent])
     slope = sum_present(
@@ -332,7 +333,7 @@ def _push_by_rows(
 
 
 def sum_present(terms: Sequence[Variable | None]) -> Variable | None:
-    """The sum of what is not None; None if nothing is left."""
+    """Sum of the terms that are not None; None if there are none."""
     present = [term for term in terms if term is not None]
     return sum(present[1:], present[0]) if present else None
 
@@ -340,10 +341,10 @@ def sum_present(terms: Sequence[Variable | None]) -> Variable | None:
 def gradient(
     cost: TensorVariable, wrt: TensorVariable, consider_constant: Sequence[Variable] = ()
 ) -> TensorVariable:
-    """Reverse-mode gradient of a scalar; zeros where ``wrt`` has no path to ``cost``.
+    """Reverse-mode gradient of a scalar; zero if ``cost`` does not depend on ``wrt``.
 
-    A vector that is only ever read in slices is differentiated slice by slice: joining the
-    parts is cheaper than adding each into a vector of zeros, and batches better.
+    A vector that is read only in slices is differentiated slice by slice. Joining the parts is
+    cheaper than adding each of them to a vector of zeros, and it can be batched more easily.
     """
     parts = _disjoint_slices(cost, wrt)
     if parts is None:
@@ -376,10 +377,10 @@ def gradient(
 def value_and_gradient(
     cost: TensorVariable, wrt: TensorVariable
 ) -> tuple[TensorVariable, TensorVariable]:
-    """A scalar and its gradient: by reverse mode, or forward through a loop.
+    """Return a scalar and its gradient, by reverse mode or, through a loop, by forward mode.
 
-    Forward, all elements' derivatives ride in the loop that computes the value, and no step
-    of it has to be remembered.
+    In forward mode the derivatives of all elements are computed in the same loop as the value,
+    and no intermediate states have to be stored.
     """
     if not _is_forward(cost, wrt):
         return cost, gradient(cost, wrt)
@@ -388,7 +389,7 @@ def value_and_gradient(
 
 
 def gradients(cost: TensorVariable, wrt: TensorVariable, points: TensorVariable) -> TensorVariable:
-    """Gradients of a scalar at many points, as rows: in one loop where it has one."""
+    """Gradients of a scalar at many points, as rows; a loop in the graph remains one loop."""
     if not _is_forward(cost, wrt):
         return batch([gradient(cost, wrt)], {wrt: points})[0]
     return _forward(cost, wrt, points)[1].reshape(points.shape)
@@ -399,7 +400,7 @@ def _is_forward(cost: TensorVariable, wrt: TensorVariable) -> bool:
 
 
 def _forward(cost: TensorVariable, wrt: TensorVariable, points: TensorVariable) -> list[Variable]:
-    """A scalar and its derivatives at points, each point repeated for each element."""
+    """Return a scalar and its derivatives at points, with each point repeated per element."""
     direction = wrt.type()
     loops: Loops = {}
     [slope] = pushforward([cost], wrt, direction, loops)
@@ -414,10 +415,11 @@ def along_elements(
     direction: TensorVariable,
     points: TensorVariable,
 ) -> list[Variable]:
-    """Graphs in a direction, batched over points and, faster, over the elements of ``wrt``.
+    """Batch graphs over points (slow index) and over unit directions of ``wrt`` (fast index).
 
-    In a loop points are repeated for each element, rather than broadcast: values and tangents
-    of one shape fuse in its body. What is not pytensor's own is called once for a point.
+    In a loop, points are repeated for each direction instead of being broadcast, so that values
+    and tangents have the same shape and can be fused in its body. Ops from outside pytensor are
+    called once per point.
     """
     count, d = points.type.shape
     identity = np.eye(d, dtype=wrt.dtype)
@@ -437,12 +439,12 @@ def along_elements(
 
 
 def has_loop(graphs: Sequence[Variable]) -> bool:
-    """Whether a Scan stands in one of the graphs."""
+    """Whether one of the graphs contains a Scan."""
     return any(v.owner is not None and isinstance(v.owner.op, Scan) for v in ancestors(graphs))
 
 
 def has_opaque_op(graphs: Sequence[Variable]) -> bool:
-    """Whether the graphs have an Op from outside pytensor, whose derivatives may end anywhere."""
+    """Whether a graph contains an Op from outside pytensor, which may lack derivatives."""
     return any(
         v.owner is not None
         and not isinstance(v.owner.op, CheckAndRaise | OpFromGraph)
@@ -454,7 +456,10 @@ def has_opaque_op(graphs: Sequence[Variable]) -> bool:
 def _disjoint_slices(
     graph: Variable, vector: TensorVariable
 ) -> list[tuple[int, int, list[Variable]]] | None:
-    """The slices by which a graph reads a vector: start, stop, readers; None if it has others."""
+    """Start, stop and readers of the slices in which a graph reads a vector.
+
+    None if the vector is read in any other way.
+    """
     found: dict[tuple[int, int], list[Variable]] = {}
     for node in toposort([graph], blockers=[vector]):
         if vector not in node.inputs:
@@ -478,7 +483,8 @@ def _disjoint_slices(
 def batch(outputs: Sequence[Variable], replace: Mapping[Variable, Variable]) -> list[Variable]:
     """Evaluate graphs for many values of some variables at once, along a new leading axis.
 
-    Outputs that depend on none of them come back unbatched. A Scan stays one loop.
+    Outputs that do not depend on these variables are returned unbatched. A Scan remains a
+    single loop.
     """
     known = dict(replace)
     for node in toposort(list(outputs), blockers=list(known)):

@@ -1,8 +1,8 @@
-"""Derivatives and batches of a Scan inside one loop.
+"""Derivatives and batches of a Scan inside a single loop.
 
-pytensor turns a batched Scan into a Python-level loop over Scans, and its derivative into a
-loop of its own. Here tangents and batches become further states of the same loop, which is
-then compiled like any other.
+pytensor turns a batched Scan into a Python-level loop over Scans, and the derivative of a Scan
+into a separate loop. Here tangents and batches become additional states of the same loop, which
+is then compiled like any other.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +25,7 @@ Batch = Callable[[Sequence[Variable], Mapping[Variable, Variable]], list[Variabl
 
 @dataclass(frozen=True, eq=False)
 class _Series:
-    """Something that a loop reads element by element, or as a whole if it is constant."""
+    """An input that a loop reads element by element, or as a whole if it is constant."""
 
     outer: TensorVariable
     inner: TensorVariable
@@ -33,7 +33,7 @@ class _Series:
 
 @dataclass(frozen=True, eq=False)
 class _State:
-    """Something that a loop carries: its first values, its past ones by tap, its next one."""
+    """A state of a loop: its initial values, its past values by tap, and its next value."""
 
     start: TensorVariable
     taps: tuple[int, ...]
@@ -43,7 +43,7 @@ class _State:
 
 @dataclass(frozen=True, eq=False)
 class _Result:
-    """Something that a loop collects: how many, and the value of one step."""
+    """An output that a loop collects: its length, and its value in one step."""
 
     length: Variable
     update: TensorVariable
@@ -62,7 +62,7 @@ class _Loop:
 def push_scan(
     node: Apply, tangents: Sequence[Variable | None], push: Push
 ) -> tuple[list[Variable], list[Variable | None]]:
-    """Values and forward derivatives of a Scan's outputs, from one Scan that carries both."""
+    """Values and forward derivatives of a Scan's outputs, from one Scan that computes both."""
     loop = _take_apart(node)
     known = dict(zip(node.inputs, tangents, strict=True))
     moving: dict[Variable, Variable] = {}
@@ -121,9 +121,9 @@ def push_scan(
 
 
 def batch_scan(node: Apply, vectorize: Vectorize, batch: Batch) -> list[Variable]:
-    """A Scan over many values of some inputs, along a leading axis, in one loop.
+    """Evaluate a Scan for many values of some inputs, along a leading axis, in one loop.
 
-    `vectorize` makes the values of a graph outside the loop many, `batch` those of one inside.
+    `vectorize` batches graphs outside the loop, `batch` those inside it.
     """
     loop = _take_apart(node)
     read = [series.outer for series in [*loop.sequences, *loop.constants]]
@@ -184,13 +184,13 @@ def batch_scan(node: Apply, vectorize: Vectorize, batch: Batch) -> list[Variable
 
 
 def _element(outer: TensorVariable, constant: bool = False) -> TensorVariable:
-    """What the loop's body sees of a series; shapes are left open for the loop to settle."""
+    """Variable for one element of a series in the body of a loop, with unspecified shape."""
     kind = outer if constant else outer[0]
     return pt.tensor(dtype=kind.dtype, shape=kind.type.shape)
 
 
 def _length(variable: TensorVariable, axis: int) -> Variable | int:
-    """Length of an axis, as a number if it is known: loops over the same are then alike."""
+    """Length of an axis, as a number if known, so that equal loops can be recognised."""
     known = variable.type.shape[axis]
     return variable.shape[axis] if known is None else known
 
@@ -198,7 +198,7 @@ def _length(variable: TensorVariable, axis: int) -> Variable | int:
 def _take_apart(node: Apply) -> _Loop:
     op, info = node.op, node.op.info
     if info.n_mit_mot or info.n_untraced_sit_sot or info.as_while:
-        raise NotImplementedError("Only plain loops are differentiated and batched in place.")
+        raise NotImplementedError("Only plain loops can be differentiated and batched in place.")
     inputs, outputs = inner_graph(op)
     outer, inner, updates = iter(node.inputs), iter(inputs), iter(outputs)
     n_steps = next(outer)
@@ -215,10 +215,10 @@ def _take_apart(node: Apply) -> _Loop:
 
 
 def _start(buffer: TensorVariable, taps: Sequence[int]) -> TensorVariable:
-    """The values that a loop finds in a state's buffer before its first step.
+    """Return the values in the buffer of a state before the first step of the loop.
 
-    pytensor has written them into an empty one. Two loops over the same values are one only
-    if they start alike, and what is empty is alike to nothing.
+    pytensor writes them into an empty buffer. Two equal loops can be merged only if their
+    initial values are equal, and two empty buffers never compare equal.
     """
     count = -min(taps)
     node = buffer.owner
@@ -242,8 +242,8 @@ def _buffer(state: _State, n_steps: Variable) -> TensorVariable:
 
 
 def _assemble(loop: _Loop) -> tuple[list[TensorVariable], list[TensorVariable]]:
-    """Outputs of the Scan that a loop describes: its states' buffers and its results."""
-    # A Scan wants the states with several taps first.
+    """Outputs of the Scan that a loop describes: the buffers of its states and its results."""
+    # A Scan requires the states with several taps first.
     order = sorted(range(len(loop.states)), key=lambda i: loop.states[i].taps == (-1,))
     ordered = [loop.states[i] for i in order]
     several = [state.taps for state in ordered if state.taps != (-1,)]

@@ -1,8 +1,8 @@
 r"""The SoftAbs function of a symmetric matrix and its derivative.
 
-:math:`f(\lambda) = \lambda \coth(\alpha\lambda)` makes any spectrum positive: it is
-:math:`|\lambda|` for large eigenvalues and never below :math:`1/\alpha` (Betancourt 2013).
-Everything here is safe for zero and for equal eigenvalues.
+:math:`f(\lambda) = \lambda \coth(\alpha\lambda)` makes any spectrum positive: it approaches
+:math:`|\lambda|` for large eigenvalues and is never below :math:`1/\alpha` (Betancourt 2013).
+All functions are defined for zero and for equal eigenvalues.
 """
 
 import pytensor.tensor as pt
@@ -12,7 +12,7 @@ __all__ = ["divided_differences", "softabs", "softabs_slope"]
 
 
 def softabs(eigenvalues: TensorVariable, floor: float) -> TensorVariable:
-    """λ coth(λ / floor)."""
+    """SoftAbs function λ coth(λ / floor)."""
     t = eigenvalues / floor
     near_zero = pt.abs(t) < 1e-2
     safe = pt.switch(near_zero, 1.0, t)
@@ -33,8 +33,8 @@ def divided_differences(eigenvalues: TensorVariable, floor: float) -> TensorVari
     r"""Matrix :math:`R_{ij} = (f(\lambda_i) - f(\lambda_j)) / (\lambda_i - \lambda_j)`.
 
     The derivative of the matrix function f(H) = Q f(Λ) Qᵀ in the direction Ḣ is
-    :math:`Q (R \circ Q^T \dot H Q) Q^T` (Daleckii & Krein). Nearly equal eigenvalues take
-    the slope at their mean.
+    :math:`Q (R \circ Q^T \dot H Q) Q^T` (Daleckii & Krein). For nearly equal eigenvalues the
+    slope at their mean is used.
     """
     left, right = eigenvalues[:, None], eigenvalues[None, :]
     gap = left - right

@@ -1,4 +1,4 @@
-"""The triangular factor of the metric: dense, an arrow of blocks, or a band with a border."""
+"""Triangular factors of the metric: dense, an arrow of blocks, or a band with a border."""
 
 from pymc_pmala.factorization.arrow import Arrow
 from pymc_pmala.factorization.dense import Averaged, Dense

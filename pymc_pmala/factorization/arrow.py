@@ -1,14 +1,14 @@
 r"""Triangular factors G = LLᵀ of arrow-shaped metrics, as expressions.
 
-Many models have groups of parameters that meet only in a few shared ones. Ordered with
-the groups first, their metric is an arrow,
+In many models, groups of parameters are coupled only through a few shared parameters. If the
+groups are ordered first, the metric has the shape of an arrow,
 
 .. math:: G = \begin{pmatrix} D & E \\ E^T & F \end{pmatrix}, \qquad
           L = \begin{pmatrix} L_D & 0 \\ W^T & L_F \end{pmatrix}, \qquad
           W = L_D^{-1} E,
 
-with D block-diagonal, and its factor has no fill-in. Independent groups are an arrow
-without a border, a diagonal is one with blocks of one element.
+with D block-diagonal, and its factor has no fill-in. Independent groups form an arrow
+without a border; a diagonal matrix is an arrow with blocks of one element.
 """
 
 from collections.abc import Sequence
@@ -21,21 +21,23 @@ from pymc_pmala.factorization.factorization import Factorization, solve_lower
 
 __all__ = ["Arrow"]
 
-# Small blocks are factorised entry by entry, each operation over all blocks at once; that
-# needs no loop over blocks in any linker. Larger ones are worth a call to LAPACK each.
+# Small blocks are factorised entry by entry, with each operation applied to all blocks at once,
+# which needs no loop over blocks in any linker. For larger blocks, a call to LAPACK each is
+# worthwhile.
 _UNROLLED = 6
 
 
 class Arrow(Factorization):
-    """Blocks that meet only in a border.
+    """Blocks that are coupled only through a border.
 
-    Products with G are taken in one direction for each place in a block, summed over the
-    blocks, and in one for each border variable: the blocks do not see each other.
+    Because the blocks are not coupled with each other, products with G are needed only in one
+    direction for each position in a block, summed over the blocks, and in one direction for each
+    border variable.
 
     Parameters
     ----------
     groups : sequence of ndarray of shape (number of blocks, size of a block)
-        Positions of the blocks' variables in x; one array for each size of block.
+        Positions in x of the variables of the blocks; one array for each block size.
     border : ndarray
         Positions of the variables that may be coupled with all others.
     """
@@ -54,7 +56,7 @@ class Arrow(Factorization):
 
     @property
     def seeds(self) -> np.ndarray:
-        """One direction for each place in a block and for each border variable."""
+        """One direction for each position in a block and for each border variable."""
         seeds = np.zeros((self._largest + len(self.border), self.dimension))
         for group in self.groups:
             for place in range(group.shape[1]):
@@ -63,7 +65,7 @@ class Arrow(Factorization):
         return seeds
 
     def pieces(self, products: TensorVariable) -> list[TensorVariable]:
-        """D and E of each group, and F."""
+        """Parts D and E of each group, and F."""
         pieces = []
         within, across = products[: self._largest], products[self._largest :]
         for group in self.groups:
@@ -73,7 +75,7 @@ class Arrow(Factorization):
         return [*pieces, across[:, self.border]]
 
     def factor(self, pieces: Sequence[TensorVariable]) -> list[TensorVariable]:
-        """L_D and W of each group, and L_F."""
+        """Parts L_D and W of each group, and L_F."""
         *blocks, corner = pieces
         parts = []
         width = len(self.border)
@@ -87,7 +89,7 @@ class Arrow(Factorization):
         return [*parts, pt.linalg.cholesky(corner, lower=True) if width else corner]
 
     def identity(self) -> list[np.ndarray]:
-        """Unit blocks and corner, no coupling."""
+        """Identity matrices for the blocks and the corner, and zero coupling."""
         parts = []
         for group in self.groups:
             blocks, size = group.shape
@@ -96,7 +98,7 @@ class Arrow(Factorization):
         return [*parts, np.eye(len(self.border))]
 
     def solve(self, factor: Sequence[TensorVariable], vector: TensorVariable) -> TensorVariable:
-        """Blocks first, then the border."""
+        """Solve for the blocks first, then for the border."""
         *blocks, corner = factor
         rest = vector[self.border]
         whitened = []
@@ -109,7 +111,7 @@ class Arrow(Factorization):
     def solve_transposed(
         self, factor: Sequence[TensorVariable], whitened: TensorVariable
     ) -> TensorVariable:
-        """The border first, then the blocks."""
+        """Solve for the border first, then for the blocks."""
         *blocks, corner = factor
         edge = self._solve_corner(corner, whitened[self._border_start :], trans="T")
         solved = []
@@ -121,7 +123,7 @@ class Arrow(Factorization):
     def multiply_transposed(
         self, factor: Sequence[TensorVariable], vector: TensorVariable
     ) -> TensorVariable:
-        """L_Dᵀ v + W v_border, and L_Fᵀ v_border."""
+        """Return L_Dᵀ v + W v_border and L_Fᵀ v_border."""
         *blocks, corner = factor
         edge = vector[self.border]
         products = [
@@ -139,7 +141,7 @@ class Arrow(Factorization):
         return pt.add(*[pt.log(diagonal).sum() for diagonal in diagonals])
 
     def diagonals(self, factor: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        """The blocks' and the corner's; a row of the corner goes on in W."""
+        """Diagonals of the blocks and the corner; rows of the corner extend into W."""
         *blocks, corner = factor
         squares = corner**2
         pivots, sums = [squares.diagonal()], [squares.sum(axis=1)]
@@ -151,7 +153,7 @@ class Arrow(Factorization):
         return np.concatenate(pivots), np.concatenate(sums)
 
     def rows(self, factor: Sequence[TensorVariable]) -> TensorVariable:
-        """Rows of L⁻¹: those of a block are summed over the blocks, which do not meet."""
+        """Rows of L⁻¹; the rows of uncoupled blocks are summed over the blocks."""
         *blocks, corner = factor
         width = len(self.border)
         within, across = [], []
@@ -215,7 +217,7 @@ def _cholesky_of_blocks(blocks: TensorVariable) -> TensorVariable:
 def _solve_blocks(
     lower: TensorVariable, right: TensorVariable, transposed: bool = False
 ) -> TensorVariable:
-    """L⁻¹ B or L⁻ᵀ B for stacks of triangular L and of right-hand sides (…, size, columns)."""
+    """Solve for L⁻¹ B or L⁻ᵀ B, with stacks of triangular L and of B (…, size, columns)."""
     size = lower.type.shape[-1]
     if size > _UNROLLED:
         return solve_lower(lower, right, b_ndim=2, trans="T" if transposed else 0)

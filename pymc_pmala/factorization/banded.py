@@ -1,8 +1,9 @@
-r"""Factors of banded metrics with a border: chains of latents, alone or with what they share.
+r"""Factors of banded metrics with a border, for sequences of latent variables.
 
-The metric of a Markov chain of latents is a band (tridiagonal for a random walk), and with
-the parameters that all latents share it is an arrow whose body is that band. Factor, solves
-and the directions in which G is differentiated are then linear in the length of the chain.
+The metric of a Markov chain of latent variables is a band matrix (tridiagonal for a random
+walk). Together with the parameters that all latents share, it is an arrow whose body is that
+band. The cost of the factorization, the solves and the derivative of G is then linear in the
+length of the sequence.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,21 +23,22 @@ __all__ = ["BandedArrow", "BandedLoop"]
 
 
 class BandedArrow(Factorization):
-    r"""A band of half-width b that meets a border.
+    r"""A band of half-width b with a border.
 
     .. math:: G = \begin{pmatrix} D & E \\ E^T & F \end{pmatrix}, \qquad
               D_{ij} = 0 \text{ for } |i - j| > b .
 
-    Products with G are taken along 2b + 1 directions for the body, each the sum of every
-    (2b + 1)th coordinate, and along one for each border variable. A band is held as an array
-    of shape (number of columns, b + 1), element (j, k) being that in row j + k of column j.
+    Products with G are needed along 2b + 1 directions for the body, each the sum of every
+    (2b + 1)th coordinate, and along one direction for each border variable. A band is stored as
+    an array of shape (number of columns, b + 1), whose element (j, k) is the element in row j + k
+    of column j.
 
     Parameters
     ----------
     body : ndarray
         Positions in x of the variables of the band, in its order.
     bandwidth : int
-        b.
+        The half-width b.
     border : ndarray
         Positions of the variables that may be coupled with all others.
     """
@@ -56,14 +58,14 @@ class BandedArrow(Factorization):
 
     @property
     def seeds(self) -> np.ndarray:
-        """Sums of coordinates that do not meet, and one direction for each border variable."""
+        """Sums of uncoupled coordinates, and one direction for each border variable."""
         seeds = np.zeros((self._colours + len(self.border), self.dimension))
         seeds[np.arange(len(self.body)) % self._colours, self.body] = 1.0
         seeds[self._colours + np.arange(len(self.border)), self.border] = 1.0
         return seeds
 
     def pieces(self, products: TensorVariable) -> list[TensorVariable]:
-        """The lower band of D, E and F."""
+        """Lower band of D, and the parts E and F."""
         column = np.arange(len(self.body))[:, None]
         row = column + np.arange(self.bandwidth + 1)
         inside = (row < len(self.body)).astype(products.dtype)
@@ -76,7 +78,7 @@ class BandedArrow(Factorization):
         ]
 
     def factor(self, pieces: Sequence[TensorVariable]) -> list[TensorVariable]:
-        """The band of L_D, W = L_D⁻¹ E, and L_F."""
+        """Band of L_D, and the parts W = L_D⁻¹ E and L_F."""
         band, edge, corner = pieces
         lower = _cholesky(band)
         if not len(self.border):
@@ -85,14 +87,14 @@ class BandedArrow(Factorization):
         return [lower, coupled, pt.linalg.cholesky(corner - coupled.T @ coupled, lower=True)]
 
     def identity(self) -> list[np.ndarray]:
-        """A unit diagonal and corner, no coupling."""
+        """Identity matrices for the band and the corner, and zero coupling."""
         band = np.zeros((len(self.body), self.bandwidth + 1))
         band[:, 0] = 1.0
         width = len(self.border)
         return [band, np.zeros((len(self.body), width)), np.eye(width)]
 
     def solve(self, factor: Sequence[TensorVariable], vector: TensorVariable) -> TensorVariable:
-        """The body first, then the border."""
+        """Solve for the body first, then for the border."""
         lower, coupled, corner = factor
         body = _solve(lower, vector[self.body][:, None])[:, 0]
         if not len(self.border):
@@ -103,7 +105,7 @@ class BandedArrow(Factorization):
     def solve_transposed(
         self, factor: Sequence[TensorVariable], whitened: TensorVariable
     ) -> TensorVariable:
-        """The border first, then the body."""
+        """Solve for the border first, then for the body."""
         lower, coupled, corner = factor
         body = whitened[: len(self.body)]
         if not len(self.border):
@@ -115,10 +117,10 @@ class BandedArrow(Factorization):
     def multiply_transposed(
         self, factor: Sequence[TensorVariable], vector: TensorVariable
     ) -> TensorVariable:
-        """L_Dᵀ v + W v_border, and L_Fᵀ v_border."""
+        """Return L_Dᵀ v + W v_border and L_Fᵀ v_border."""
         lower, coupled, corner = factor
         row = np.arange(len(self.body))[:, None] + np.arange(self.bandwidth + 1)
-        # Past the end the band is zero, whatever it is multiplied with.
+        # Beyond its end the band is zero, so the values it is multiplied by do not matter.
         row = np.minimum(row, len(self.body) - 1)
         body = (lower * vector[self.body[row]]).sum(axis=1)
         if not len(self.border):
@@ -133,7 +135,7 @@ class BandedArrow(Factorization):
         return body + pt.log(pt.diagonal(corner)).sum() if len(self.border) else body
 
     def diagonals(self, factor: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        """The band's and the corner's; a row of the corner goes on in W."""
+        """Diagonals of the band and the corner; rows of the corner extend into W."""
         lower, coupled, corner = (part**2 for part in factor)
         body = lower[:, 0].copy()
         for k in range(1, lower.shape[1]):
@@ -142,7 +144,7 @@ class BandedArrow(Factorization):
         return pivots, np.concatenate([body, corner.sum(axis=1) + coupled.sum(axis=0)])
 
     def rows(self, factor: Sequence[TensorVariable]) -> TensorVariable:
-        """For the body b + 1 directions that make up D⁻¹ on the band; L⁻¹'s rows for the border."""
+        """Rows of L⁻¹ for the border, and b + 1 directions that give D⁻¹ on the band."""
         lower, coupled, corner = factor
         body = _directions(lower).T
         width = len(self.border)
@@ -156,13 +158,13 @@ class BandedArrow(Factorization):
 
 
 def _compiled(function: Callable) -> Callable:
-    # A division by zero makes an infinity, and with it a rejection, not an exception.
+    # A division by zero gives an infinity, which leads to a rejection and not to an exception.
     return numba.njit(function, cache=True, error_model="numpy")
 
 
 @_compiled
 def _cholesky_loop(band):
-    """Band of L from that of G = LLᵀ; NaN if G is not positive definite."""
+    """Band of L from the band of G = LLᵀ; NaN if G is not positive definite."""
     size, width = band.shape
     lower = np.zeros_like(band)
     for j in range(size):
@@ -179,7 +181,7 @@ def _cholesky_loop(band):
 
 @_compiled
 def _solve_loop(lower, right):
-    """L⁻¹ B."""
+    """Solve for L⁻¹ B."""
     size, width = lower.shape
     solved = np.empty_like(right)
     for i in range(size):
@@ -193,7 +195,7 @@ def _solve_loop(lower, right):
 
 @_compiled
 def _solve_transposed_loop(lower, right):
-    """L⁻ᵀ B."""
+    """Solve for L⁻ᵀ B."""
     size, width = lower.shape
     solved = np.empty_like(right)
     for i in range(size - 1, -1, -1):
@@ -209,9 +211,9 @@ def _solve_transposed_loop(lower, right):
 def _directions_loop(lower):
     """Vectors u_i of b + 1 elements with u_i · u_j = (LLᵀ)⁻¹_ij on the band, as rows.
 
-    Lᵀu = w gives u_i from its b successors, if w_i is a unit vector orthogonal to them; in
-    b + 1 dimensions there is one. The successors are kept as the columns of QR, the last of
-    Q being w_i, and R is made triangular again by rotations when the window moves on.
+    Lᵀu = w gives u_i from its b successors if w_i is a unit vector orthogonal to them, and in
+    b + 1 dimensions such a vector exists. The successors are stored as the columns of QR, where
+    the last column of Q is w_i. When the window moves on, rotations make R triangular again.
     """
     size, width = lower.shape
     frame = np.eye(width)
@@ -255,7 +257,7 @@ _LOOPS = {
 
 
 class BandedLoop(Op):
-    """One of the loops above, for every linker; its result is of the last input's type."""
+    """One of the loops above as an Op for all linkers; the output has the last input's type."""
 
     __props__ = ("name",)
     calls_back_in_jax = True
@@ -264,7 +266,7 @@ class BandedLoop(Op):
         self.name = name
 
     def make_node(self, *inputs: Variable) -> Apply:
-        """Apply to a band, and to right-hand sides as columns."""
+        """Apply the loop to a band and to right-hand sides given as columns."""
         return Apply(self, list(inputs), [inputs[-1].type()])
 
     def perform(self, node, inputs, outputs):
@@ -274,7 +276,7 @@ class BandedLoop(Op):
 
 @register_funcify_default_op_cache_key(BandedLoop)
 def numba_banded_loop(op: BandedLoop, node: Apply, **kwargs) -> tuple[Callable, int]:
-    """The loop itself, which numba has compiled already."""
+    """Return the loop itself, which numba has already compiled."""
     return _LOOPS[op.name], cache_version()
 
 

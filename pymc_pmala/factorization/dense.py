@@ -27,15 +27,15 @@ class Dense(Factorization):
         return np.eye(self.dimension)
 
     def pieces(self, products: TensorVariable) -> list[TensorVariable]:
-        """G itself."""
+        """The matrix G itself."""
         return [products]
 
     def factor(self, pieces: Sequence[TensorVariable]) -> list[TensorVariable]:
-        """Its Cholesky factor."""
+        """Cholesky factor of G."""
         return [pt.linalg.cholesky(pieces[0], lower=True)]
 
     def identity(self) -> list[np.ndarray]:
-        """I."""
+        """Identity matrix."""
         return [np.eye(self.dimension)]
 
     def solve(self, factor: Sequence[TensorVariable], vector: TensorVariable) -> TensorVariable:
@@ -59,7 +59,7 @@ class Dense(Factorization):
         return pt.log(pt.diagonal(factor[0])).sum()
 
     def diagonals(self, factor: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        """Those of the one factor."""
+        """Diagonals L_ii² and G_ii of the dense factor."""
         squares = factor[0] ** 2
         return squares.diagonal(), squares.sum(axis=1)
 
@@ -70,15 +70,15 @@ class Dense(Factorization):
 
 
 class Averaged(Dense):
-    r"""The metric of many points at once: one mean of G to drift by, another to draw noise by.
+    r"""The average of a metric over many points: one mean for the drift, another for the noise.
 
-    Proposals x + a (mean G)⁻¹ f + s z with z of covariance mean(G⁻¹). The first is Newton's
-    step for the average curvature. The second is never the smaller, in any direction, and
-    far larger where the posterior has a long tail in which G vanishes: with the noise of the
-    first, chains stick there.
+    Proposals are x + a (mean G)⁻¹ f + s z, where z has covariance mean(G⁻¹). The drift is Newton's
+    step for the average curvature. The covariance is at least (mean G)⁻¹ in every direction, and
+    much larger if the posterior has a long tail in which G vanishes: with noise of covariance
+    (mean G)⁻¹, chains would get stuck there.
 
-    The factor is L of (mean(G⁻¹))⁻¹ = LLᵀ, and the matrix Lᵀ(mean G)⁻¹, which takes a force
-    to the whitened drift.
+    The factor consists of L, with (mean(G⁻¹))⁻¹ = LLᵀ, and of the matrix Lᵀ(mean G)⁻¹, which maps a
+    force to the whitened drift.
     """
 
     def pieces(self, products: TensorVariable) -> list[TensorVariable]:
@@ -87,7 +87,7 @@ class Averaged(Dense):
         return [products, rows.T @ rows]
 
     def factor(self, pieces: Sequence[TensorVariable]) -> list[TensorVariable]:
-        """Of the two means."""
+        """Factor of the two means."""
         mean, mean_inverse = pieces
         rows = self.rows(super().factor([mean_inverse]))
         [lower] = super().factor([rows.T @ rows])
@@ -95,7 +95,7 @@ class Averaged(Dense):
         return [lower, lower.T @ rows.T @ rows]
 
     def identity(self) -> list[np.ndarray]:
-        """I and I."""
+        """Two identity matrices."""
         return [np.eye(self.dimension), np.eye(self.dimension)]
 
     def solve(self, factor: Sequence[TensorVariable], vector: TensorVariable) -> TensorVariable:

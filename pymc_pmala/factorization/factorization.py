@@ -1,4 +1,4 @@
-"""What a triangular factor G = LLᵀ must be able to do, whatever its shape."""
+"""The interface of a triangular factorization G = LLᵀ."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -11,15 +11,15 @@ __all__ = ["Factorization", "solve_lower"]
 
 
 class Factorization(ABC):
-    """How a d × d metric is built from a few products, factorised and solved with.
+    """How a d × d metric is built from a few products, factorised, and used to solve systems.
 
-    Whitened vectors (``solve``'s result, ``solve_transposed``'s argument) have an order of
-    their own, in which L is lower triangular.
+    Whitened vectors (the result of ``solve``, the argument of ``solve_transposed``) have their
+    own order, in which L is lower triangular.
     """
 
     dimension: int
     order: np.ndarray
-    """Places in x of the rows of L."""
+    """Positions in x of the rows of L."""
 
     @abstractmethod
     def __str__(self) -> str:
@@ -32,7 +32,7 @@ class Factorization(ABC):
 
     @abstractmethod
     def pieces(self, products: TensorVariable) -> list[TensorVariable]:
-        """The non-zero parts of G, read off the rows G u_c."""
+        """The non-zero parts of G, read from the rows G u_c."""
 
     @abstractmethod
     def factor(self, pieces: Sequence[TensorVariable]) -> list[TensorVariable]:
@@ -60,11 +60,11 @@ class Factorization(ABC):
 
     @abstractmethod
     def half_log_det(self, factor: Sequence[TensorVariable]) -> TensorVariable:
-        """Log |L|."""
+        """Half of log |G|, that is log |L|."""
 
     @abstractmethod
     def diagonals(self, factor: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        """Values of L_ii² and of G_ii = Σ_j L_ij², in the order of L."""
+        """Values of L_ii² and G_ii = Σ_j L_ij², in the order of L."""
 
     @abstractmethod
     def rows(self, factor: Sequence[TensorVariable]) -> TensorVariable:
@@ -74,7 +74,7 @@ class Factorization(ABC):
 def solve_lower(
     lower: TensorVariable, right: TensorVariable, b_ndim: int, trans: str | int = 0
 ) -> TensorVariable:
-    """L⁻¹ B, or L⁻ᵀ B with ``trans="T"``."""
+    """Solve for L⁻¹ B, or for L⁻ᵀ B with ``trans="T"``."""
     return pt.linalg.solve_triangular(
         lower, right, lower=True, trans=trans, b_ndim=b_ndim, check_finite=False
     )

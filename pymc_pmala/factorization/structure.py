@@ -1,4 +1,4 @@
-"""Which parameters a model's information couples, and the factorization that follows."""
+"""Which parameters the information of a model couples, and the resulting factorization."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
@@ -27,17 +27,17 @@ from pymc_pmala.metric import (
 
 __all__ = ["find_factorization"]
 
-# By name: SciPy loads its parts, and changes the filters of warnings, when one is first used.
+# A string, because SciPy loads a submodule, and changes the warning filters, on its first use.
 Pattern: TypeAlias = "scipy.sparse.csr_matrix"
 
-# Below this dimension one dense factorization is as fast as any.
+# Below this dimension no factorization is faster than the dense one.
 _SMALLEST = 16
-# An arrow must save this factor over the dense factorization to be worth its longer graph.
+# An arrow must be cheaper than the dense factorization by this factor to justify its longer graph.
 _WORTHWHILE = 4.0
-# How far from the start the pattern is read, for couplings may begin beyond a threshold, and
-# whether what is no number there is a coupling: far off it rather tells of an overflow.
+# Distances from the start at which the pattern is read, because a coupling may begin beyond a
+# threshold, and whether a NaN there counts as a coupling: far away it rather indicates an overflow.
 _PROBES = ((0.1, True), (1.0, False))
-# Parameters whose tangents are held in memory together while the pattern is read.
+# Number of parameters whose tangents are held in memory together while the pattern is read.
 _PROBED_AT_ONCE = 256
 
 _INTERPRETED = Mode(linker="py", optimizer="fast_compile")
@@ -46,14 +46,14 @@ _INTERPRETED = Mode(linker="py", optimizer="fast_compile")
 def find_factorization(
     metric: Metric, point: np.ndarray, others: Iterable[SharedVariable] = ()
 ) -> Factorization:
-    """The cheapest factorization that fits a metric's pattern of zeros.
+    """Return the cheapest factorization that fits a metric's pattern of zeros.
 
-    The pattern is read off the tangents of the information's coordinates at two points, one
-    near ``point`` and one farther off. Should it miss a coupling that is zero at both, the
-    columns of G that are read together overlap: what is factorised is then not G, but the
-    symmetric matrix with the lower triangle of these sums. It is a deterministic function of x,
-    so that the sampler is exact, but not surely positive definite: a proposal where it is not
-    is rejected.
+    The pattern is read from the tangents of the coordinates of the information at two points, one
+    near ``point`` and one farther away. If it misses a coupling because this is zero at both
+    points, columns of G that are read together overlap. The matrix that is factorised is then not
+    G, but the symmetric matrix with the lower triangle of their sums. It is a deterministic
+    function of x, so the sampler is exact, but it may not be positive definite everywhere;
+    proposals where it is not are rejected.
 
     Parameters
     ----------
@@ -61,8 +61,8 @@ def find_factorization(
     point : ndarray
         A value of x.
     others : iterable of SharedVariable
-        Parameters that other step methods sample. Their values at the start, an
-        autoregression's ρ = 0 for example, are no more telling than those of ``point``.
+        Parameters that are sampled by other step methods. Like those of ``point``, their initial
+        values may hide a coupling, for example ρ = 0 in an autoregression.
     """
     dense = Dense(len(point))
     fisher = _fisher_part(metric)
@@ -73,7 +73,7 @@ def find_factorization(
 
 
 def _fisher_part(metric: Metric) -> FisherMetric | None:
-    """The metric's sum of forms, if it consists of nothing else."""
+    """Return the metric as a sum of quadratic forms if it consists of nothing else."""
     if isinstance(metric, FlooredMetric):
         return _fisher_part(metric.metric)
     if isinstance(metric, SumMetric) and len(metric.terms) == 1:
@@ -84,10 +84,10 @@ def _fisher_part(metric: Metric) -> FisherMetric | None:
 
 
 def _coupling(metric: FisherMetric, point: np.ndarray, others: Iterable[SharedVariable]) -> Pattern:
-    """Boolean d × d matrix: which pairs of parameters meet in an element of the information.
+    """Boolean d × d matrix of the parameters that are coupled in an element of the information.
 
-    Either in its coordinates, or in its weight: the blocks of an arrow must not see each
-    other in the derivative of the metric either.
+    They may be coupled by its coordinates or by its weight, because the blocks of an arrow must
+    not be coupled in the derivative of the metric either.
     """
     dimension, dtype = len(point), metric.x.dtype
     other = metric.x.type("other")
@@ -117,7 +117,7 @@ def _coupling(metric: FisherMetric, point: np.ndarray, others: Iterable[SharedVa
         try:
             stacked = _nonzero_by_parameter(partial(function, moved, weight), moved, unknown)
         except ValueError:
-            # No point of the model: a matrix without a factor, a parameter out of its range.
+            # The model is undefined there: a matrix without a factor, or a parameter out of range.
             if distance == _PROBES[0][0]:
                 return scipy.sparse.csr_matrix(np.ones((dimension, dimension), bool))
             continue
@@ -131,7 +131,7 @@ def _coupling(metric: FisherMetric, point: np.ndarray, others: Iterable[SharedVa
 def _nonzero_by_parameter(
     function: Callable[[np.ndarray], list[np.ndarray]], x: np.ndarray, unknown: bool
 ) -> list[Pattern]:
-    """Which elements of a function's results change with each parameter."""
+    """Which elements of the results of a function depend on each parameter."""
     parts = []
     for start in range(0, len(x), _PROBED_AT_ONCE):
         stop = min(start + _PROBED_AT_ONCE, len(x))
@@ -145,7 +145,7 @@ def _moved(value: np.ndarray, distance: float, rng: np.random.Generator) -> np.n
 
 
 def _meeting(touched: Pattern) -> Pattern:
-    """Which rows have an element in the same place."""
+    """Which pairs of rows have a non-zero element in the same column."""
     if touched.nnz > 0.05 * np.prod(touched.shape):
         full = touched.toarray().astype(np.float32)
         return scipy.sparse.csr_matrix(full @ full.T > 0)
@@ -153,14 +153,14 @@ def _meeting(touched: Pattern) -> Pattern:
 
 
 def _nonzero(array: np.ndarray, probes: int, unknown: bool) -> Pattern:
-    """Where an array is not zero, by parameter; one without that axis depends on none."""
+    """Non-zero elements by parameter; an array without this axis depends on no parameter."""
     if array.ndim < 2:
         return scipy.sparse.csr_matrix((probes, 1), dtype=bool)
     return scipy.sparse.csr_matrix(np.nan_to_num(array, nan=float(unknown)) != 0)
 
 
 def _best_arrow(coupling: Pattern) -> Factorization | None:
-    """The arrow of least cost, taking the most coupled parameters for the border."""
+    """Return the cheapest arrow, with the most coupled parameters as the border."""
     dimension = coupling.shape[0]
     degrees = np.diff(coupling.indptr)
     best: Callable[[], Factorization] | None = None
@@ -185,21 +185,21 @@ def _best_arrow(coupling: Pattern) -> Factorization | None:
 
 
 def _banded_arrow(body: np.ndarray, bandwidth: int, border: np.ndarray) -> Factorization:
-    # Imported when needed: numba takes a second to load, and few models have a band.
+    # Imported only when needed: numba takes a second to load, and few models have a band.
     from pymc_pmala.factorization.banded import BandedArrow
 
     return BandedArrow(body, bandwidth, border)
 
 
 def _band(body: Pattern) -> tuple[np.ndarray, int]:
-    """An order of parameters that brings the coupled ones together, and how near it does."""
+    """Return an order of the parameters with a narrow band, and its half-width."""
     order = scipy.sparse.csgraph.reverse_cuthill_mckee(body, symmetric_mode=True)
     ordered = body[order][:, order].tocoo()
     return order, int(np.abs(ordered.row - ordered.col).max())
 
 
 def _blocks(body: Pattern, inner: np.ndarray) -> list[np.ndarray]:
-    """Connected parameters among ``inner``, as one array for each size of block."""
+    """Connected components of ``inner``, as one array for each block size."""
     _, labels = scipy.sparse.csgraph.connected_components(body, directed=False)
     by_size = defaultdict(list)
     for label in range(labels.max() + 1):

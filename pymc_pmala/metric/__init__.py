@@ -1,4 +1,4 @@
-"""The metric G(x) of a target: its products, and the contractions of its derivative."""
+"""The metric G(x) of a target: products with it and contractions of its derivative."""
 
 from pymc_pmala.metric.choose import MetricChoice, build_metric, fisher_metric, information_terms
 from pymc_pmala.metric.differences import (

@@ -1,4 +1,4 @@
-"""Metrics whose derivative is taken by finite differences, where the graph has none."""
+"""Metrics that are differentiated by finite differences."""
 
 from collections.abc import Sequence
 
@@ -28,11 +28,12 @@ __all__ = [
 
 
 class DifferencedExpressionMetric(ExpressionMetric):
-    """A matrix given as an expression in x that cannot well be differentiated.
+    """A matrix given as an expression in x that is hard or impossible to differentiate.
 
-    Second derivatives through a loop, an ODE solver for example, take minutes to compile,
-    and an Op from elsewhere may have none: G is differentiated by central differences along
-    the l_r, all points in one loop. These have unit length in the metric, so one ε fits all.
+    Second derivatives through a loop, such as an ODE solver, take minutes to compile, and an Op
+    from another library may have none. G is therefore differentiated by central differences
+    along the l_r, with all points in one loop. The l_r have unit length in the metric, so the
+    same ε suits all of them.
     """
 
     def __init__(self, x: TensorVariable, matrix: TensorVariable):
@@ -44,7 +45,7 @@ class DifferencedExpressionMetric(ExpressionMetric):
         return (self._differences(rows) * rows[:, None, :]).sum(axis=(0, 2))
 
     def log_det_gradient(self, rows: TensorVariable) -> TensorVariable:
-        """Slopes tr(A ∂_r G) along the l_r, taken back to the coordinates of x."""
+        """Slopes tr(A ∂_r G) along the l_r, transformed back to the coordinates of x."""
         slopes = ((rows @ self._differences(rows)) * rows).sum(axis=(1, 2))
         return pt.linalg.solve_triangular(rows, slopes, lower=True, b_ndim=1)
 
@@ -55,12 +56,13 @@ class DifferencedExpressionMetric(ExpressionMetric):
 
 
 class DifferencedFisherMetric(FisherMetric):
-    r"""Expected Fisher information where the model runs a loop (an ODE solver, a recursion).
+    r"""Expected Fisher information of a model with a loop (an ODE solver, a recursion).
 
-    Second derivatives through a loop take minutes to compile, and an Op from elsewhere may
-    have none. First ones in forward mode are cheap, all directions in the same loop, so
-    :math:`G = J^T (K J)` is formed from J itself and differentiated by central differences
-    along the l_r. These have unit length in the metric, so one ε fits all.
+    Second derivatives through a loop take minutes to compile, and an Op from another library
+    may have none. First derivatives in forward mode are cheap, with all directions in the same
+    loop. Therefore :math:`G = J^T (K J)` is formed from J and differentiated by central
+    differences along the l_r. The l_r have unit length in the metric, so the same ε suits all of
+    them.
     """
 
     def __init__(self, x: TensorVariable, forms: Sequence[QuadraticForm]):
@@ -80,7 +82,7 @@ class DifferencedFisherMetric(FisherMetric):
         return (tangents * pulled[:, None, :]).sum(axis=(0, 2))
 
     def log_det_gradient(self, rows: TensorVariable) -> TensorVariable:
-        """Slopes tr(A ∂_r G) along the l_r, taken back to the coordinates of x."""
+        """Slopes tr(A ∂_r G) along the l_r, transformed back to the coordinates of x."""
         d = self.x.type.shape[0]
         tangents, cotangents = (
             (rows @ part.swapaxes(0, 1).reshape((d, -1))).reshape((d, 2 * d, -1))
@@ -91,7 +93,7 @@ class DifferencedFisherMetric(FisherMetric):
         return pt.linalg.solve_triangular(rows, slopes, lower=True, b_ndim=1)
 
     def _columns(self, points: TensorVariable) -> tuple[TensorVariable, TensorVariable]:
-        """J and K J at points (first axis), by element of x (second), for all coordinates."""
+        """Return J and K J at points (first axis), by element of x (second axis)."""
         graphs = in_loops([*self.tangents, *self.cotangents], self.loops)
         count, d = points.type.shape
         columns = [
@@ -101,31 +103,31 @@ class DifferencedFisherMetric(FisherMetric):
         return self._joined(columns)
 
     def _joined(self, parts: Sequence[TensorVariable]) -> tuple[TensorVariable, TensorVariable]:
-        """Tangents and cotangents, those of all coordinates side by side."""
+        """Join the tangents, and the cotangents, of all coordinates along the last axis."""
         n = len(self.tangents)
         return pt.concatenate(parts[:n], axis=-1), pt.concatenate(parts[n:], axis=-1)
 
 
 class LoopFisherMetric(DifferencedFisherMetric):
-    r"""Expected Fisher information through a loop that can be batched at will.
+    r"""Expected Fisher information through a loop that can be batched freely.
 
-    Forward differences along the l_r, and no pair of directions taken twice: with
-    :math:`T_{rs} = \partial_r J l_s = T_{sr}` the contraction v has
+    Forward differences are taken along the l_r, without taking any pair of directions twice. With
+    :math:`T_{rs} = \partial_r J l_s = T_{sr}` the contraction v satisfies
 
     .. math:: l_s^T v = \sum_r T_{rs} \cdot K J l_r + J l_s \cdot \sum_r \partial_r (K J l_r),
 
-    d(d + 1)/2 tangents where central differences of G need 2d².
+    which needs d(d + 1)/2 tangents, whereas central differences of G need 2d².
     """
 
     def divergence(self, rows: TensorVariable) -> TensorVariable:
-        """Contraction v, from its products with the l_s."""
+        """Contraction v, computed from its products with the l_s."""
         d = self.x.type.shape[0]
         step = float(np.finfo(self.x.dtype).eps ** 0.45)
         here, weighted_here = (rows @ part[0] for part in self._columns(self.x[None]))
         first, second = np.triu_indices(d)
         there, weighted_there = self._along((self.x + step * rows)[first], rows[second])
         bends = (there - here[second]) / step
-        # Of two different directions, each has the bend along the other.
+        # The second derivative along two different directions counts for both of them.
         onto_second = np.eye(d, dtype=self.x.dtype)[:, second]
         onto_first = np.where(first == second, 0.0, np.eye(d, dtype=self.x.dtype)[:, first])
         products = onto_second @ (bends * weighted_here[first]).sum(axis=1)
@@ -137,7 +139,7 @@ class LoopFisherMetric(DifferencedFisherMetric):
     def _along(
         self, points: TensorVariable, directions: TensorVariable
     ) -> tuple[TensorVariable, TensorVariable]:
-        """J l and K J l at each point in the direction beside it, for all coordinates."""
+        """Return J l and K J l for each pair of a point and a direction l."""
         graphs = in_loops([*self.tangents, *self.cotangents], self.loops)
         count = points.type.shape[0]
         batched = [
@@ -148,18 +150,18 @@ class LoopFisherMetric(DifferencedFisherMetric):
 
 
 def by_differences(graphs: Sequence[TensorVariable]) -> bool:
-    """Whether graphs are to be differentiated by differences."""
-    # Batching a loop from outside is slow, and pytensor 2 then compiles the model's own loop,
-    # which cannot be differentiated afterwards.
+    """Whether graphs are to be differentiated by finite differences."""
+    # Batching a loop from outside is slow, and pytensor 2 then compiles the loop of the model,
+    # which can no longer be differentiated.
     return has_loop(graphs) or has_opaque_op(graphs)
 
 
 def difference_step(graphs: Sequence[TensorVariable], x: TensorVariable) -> float:
-    """Length ε of a difference along a direction of unit length in the metric."""
-    # Solvers and simulations from elsewhere are rarely exact to more than six digits.
+    """Step length ε of a difference along a direction of unit length in the metric."""
+    # Solvers and simulations from other libraries are rarely accurate to more than six digits.
     return 1e-3 if has_opaque_op(graphs) else float(np.cbrt(np.finfo(x.dtype).eps))
 
 
 def neighbours(x: TensorVariable, rows: TensorVariable, step: float) -> TensorVariable:
-    """The points x ± ε l_r, as rows."""
+    """Return the points x ± ε l_r, as rows."""
     return pt.concatenate([x + step * rows, x - step * rows])

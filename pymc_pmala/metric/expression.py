@@ -1,4 +1,4 @@
-"""A metric that is given as an expression in x."""
+"""Metrics given as an expression in x."""
 
 from pytensor.tensor.variable import TensorVariable
 
@@ -9,7 +9,7 @@ __all__ = ["ExpressionMetric"]
 
 
 class ExpressionMetric(Metric):
-    """A matrix given as an expression in x."""
+    """A metric given as an expression in x."""
 
     def __init__(self, x: TensorVariable, matrix: TensorVariable):
         self.x = x

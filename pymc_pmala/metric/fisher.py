@@ -15,8 +15,8 @@ __all__ = ["FisherMetric"]
 class FisherMetric(Metric):
     r"""Expected Fisher information :math:`G = \sum_f J_f^T K_f J_f` of a model's factors.
 
-    G is applied matrix-free: :math:`G l = J^T (K (J l))`, one forward and one reverse pass,
-    and batched over directions.
+    Products with G are computed without forming it: :math:`G l = J^T (K (J l))` takes one
+    forward and one reverse pass, batched over directions.
     """
 
     def __init__(self, x: TensorVariable, forms: Sequence[QuadraticForm]):
@@ -30,7 +30,7 @@ class FisherMetric(Metric):
             self._add(form)
 
     def _add(self, form: QuadraticForm) -> None:
-        """Tangents J l and cotangents K J l of one form, in the direction l."""
+        """Add the tangents J l and cotangents K J l of one form, in the direction l."""
         tangents = pushforward(form.coordinates, self.x, self.direction, self.loops)
         if all(tangent is None for tangent in tangents):
             return
@@ -58,8 +58,8 @@ class FisherMetric(Metric):
     def divergence(self, rows: TensorVariable) -> TensorVariable | None:
         """Contraction v, by the product rule for Jᵀ (K J l_r).
 
-        The derivative of K J l_r is one forward pass, pulled back once after summing over
-        r; that of Jᵀ is the reverse pass of J l_r with its cotangent held.
+        The derivative of K J l_r takes one forward pass, which is pulled back once after
+        summing over r. That of Jᵀ is the reverse pass of J l_r with its cotangent held fixed.
         """
         if not self.coordinates:
             return None

@@ -1,7 +1,7 @@
-r"""Metrics G(x): their products and the contractions of their derivative, as expressions.
+r"""Metrics G(x): products with them and contractions of their derivative, as expressions.
 
 The derivative of G enters the samplers only through two contractions with A = G⁻¹. With
-:math:`A = \sum_r l_r l_r^T` they need no derivative tensor:
+:math:`A = \sum_r l_r l_r^T` they do not require the derivative tensor:
 
 .. math:: v_i = \sum_{jk} \partial_j G_{ik} A_{jk}
           = \sum_r \frac{d}{d\epsilon} [G(x + \epsilon l_r) l_r]_i,
@@ -28,20 +28,20 @@ class Metric(ABC):
     x: TensorVariable
 
     def matrix(self) -> TensorVariable:
-        """G(x), d × d."""
+        """The d × d matrix G(x)."""
         return self.products(identity(self.x))
 
     @abstractmethod
     def products(self, seeds: TensorVariable) -> TensorVariable:
-        """The products G(x) u with the rows u of ``seeds``, as rows."""
+        """Products G(x) u with the rows u of ``seeds``, as rows."""
 
     @abstractmethod
     def divergence(self, rows: TensorVariable) -> TensorVariable | None:
-        """The contraction v, with ``rows`` the l_r; None if G is constant."""
+        """Contraction v, with the l_r given by ``rows``; None if G is constant."""
 
     @abstractmethod
     def log_det_gradient(self, rows: TensorVariable) -> TensorVariable | None:
-        """∇log|G|, with ``rows`` the l_r; None if G is constant."""
+        """Gradient ∇log|G|, with the l_r given by ``rows``; None if G is constant."""
 
 
 class ConstantMetric(Metric):
@@ -52,7 +52,7 @@ class ConstantMetric(Metric):
         self._matrix = matrix
 
     def matrix(self) -> TensorVariable:
-        """G."""
+        """The matrix G."""
         return self._matrix
 
     def products(self, seeds: TensorVariable) -> TensorVariable:
@@ -69,31 +69,32 @@ class ConstantMetric(Metric):
 
 
 class SumMetric(Metric):
-    """The sum of metrics: their matrices and their contractions add up."""
+    """A sum of metrics: their matrices and contractions are added."""
 
     def __init__(self, terms: Sequence[Metric]):
         self.x = terms[0].x
         self.terms = terms
 
     def products(self, seeds: TensorVariable) -> TensorVariable:
-        """Sum of the terms' products."""
+        """Sum of the products with the terms."""
         return pt.add(*[term.products(seeds) for term in self.terms])
 
     def divergence(self, rows: TensorVariable) -> TensorVariable | None:
-        """Sum of the terms' contractions."""
+        """Sum of the contractions of the terms."""
         return sum_present([term.divergence(rows) for term in self.terms])
 
     def log_det_gradient(self, rows: TensorVariable) -> TensorVariable | None:
-        """Sum of the terms' gradients."""
+        """Sum of the gradients of the terms."""
         return sum_present([term.log_det_gradient(rows) for term in self.terms])
 
 
 class FlooredMetric(Metric):
     r"""A metric that stays positive definite in directions without information.
 
-    :math:`G + \delta\, \mathrm{diag}(G_{ii} + 1)` with δ a few thousand rounding errors:
-    out of sight wherever a parameter is identified, enough for a Cholesky factor where none
-    is. The floor's own derivative, as small, is left out of the contractions.
+    The metric is :math:`G + \delta\, \mathrm{diag}(G_{ii} + 1)`, with δ a few thousand times the
+    machine precision. The floor is negligible where all parameters are identified, and sufficient
+    for a Cholesky factor to exist where they are not. Its derivative, which is equally small, is
+    omitted from the contractions.
     """
 
     def __init__(self, metric: Metric):
@@ -101,18 +102,18 @@ class FlooredMetric(Metric):
         self.metric = metric
 
     def products(self, seeds: TensorVariable) -> TensorVariable:
-        """Rows of G + δ diag(G_ii + 1), for seeds that single out every element."""
+        """Products with G + δ diag(G_ii + 1), for seeds from which all of G can be read."""
         products = self.metric.products(seeds)
         delta = _floor(products.dtype)
         diagonal = (seeds * products).sum(axis=0)
         return products + delta * seeds * (diagonal + 1.0)
 
     def divergence(self, rows: TensorVariable) -> TensorVariable | None:
-        """The metric's own."""
+        """Contraction of the metric without the floor."""
         return self.metric.divergence(rows)
 
     def log_det_gradient(self, rows: TensorVariable) -> TensorVariable | None:
-        """The metric's own."""
+        """Gradient for the metric without the floor."""
         return self.metric.log_det_gradient(rows)
 
 
@@ -121,25 +122,25 @@ def _floor(dtype: np.dtype | str) -> float:
 
 
 def is_floored(pivots: np.ndarray, diagonal: np.ndarray) -> bool:
-    r"""Whether a floored metric has a direction in which the floor is all there is.
+    r"""Whether a floored metric has a direction that is informed only by the floor.
 
-    The information on an element that the elements before it leave over is :math:`L_{ii}^2`.
-    If a direction v ending at i has none, it is the floor's,
-    :math:`\delta \sum_j (G_{jj} + 1) v_j^2 / v_i^2`: some d times
-    :math:`\delta G_{ii}` where v weighs its elements alike, and δ for an element alone.
+    :math:`L_{ii}^2` is the information on an element i given the elements before it. If the model
+    has no information in a direction v whose last non-zero element is i, this is the contribution
+    of the floor, :math:`\delta \sum_j (G_{jj} + 1) v_j^2 / v_i^2`: about d times
+    :math:`\delta G_{ii}` if v has similar weights on all elements, and δ for a single element.
 
     Parameters
     ----------
     pivots, diagonal : ndarray
-        :math:`L_{ii}^2` and :math:`G_{ii}`, of `Factorization.diagonals`.
+        :math:`L_{ii}^2` and :math:`G_{ii}`, from `Factorization.diagonals`.
     """
     delta, eps = _floor(pivots.dtype), np.finfo(pivots.dtype).eps
-    # Single precision cannot tell a floored direction from strong correlation.
+    # Single precision cannot distinguish a floored direction from strong correlation.
     relative = min(4.0 * len(pivots) * delta, math.sqrt(eps))
     return bool((pivots <= relative * diagonal + 2.0 * delta).any())
 
 
 def identity(x: TensorVariable) -> TensorVariable:
-    """The rows of the identity matrix, in the type of x."""
-    # A constant, so that what is known before sampling is folded away before sampling.
+    """Rows of the identity matrix, in the type of x."""
+    # A constant, so that everything known before sampling is computed before sampling.
     return pt.constant(np.eye(x.type.shape[0], dtype=x.dtype))

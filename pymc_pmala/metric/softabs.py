@@ -1,4 +1,4 @@
-"""The SoftAbs of a Hessian as a metric."""
+"""SoftAbs of a Hessian as a metric."""
 
 import numpy as np
 import pytensor.tensor as pt
@@ -18,8 +18,8 @@ from pymc_pmala.model.target import elements_used
 
 __all__ = ["SoftAbsMetric", "finite_or_zero", "softabs_metric"]
 
-# SoftAbs of a Hessian vanishes with it at an inflection point, where the density does
-# carry on: a floor on the scale of a prior keeps proposals from leaving for the tails.
+# At an inflection point the Hessian vanishes although the density still changes. A floor on the
+# scale of a prior prevents proposals far out in the tails.
 _FLOOR = 1e-2
 
 
@@ -33,7 +33,7 @@ class SoftAbsMetric(Metric):
     .. math:: (Q^T v)_a = \sum_b R_{ab} (Q^T M_b)_a, \qquad
               M_b = -\nabla^2(\nabla\log p)[q_b, A q_b],
 
-    d mixed second derivatives of the gradient, batched.
+    which are d mixed second derivatives of the gradient, batched.
 
     Parameters
     ----------
@@ -44,8 +44,9 @@ class SoftAbsMetric(Metric):
         Smallest possible eigenvalue of the metric, on the elements of ``x`` that ``logp``
         depends on; zero on the others.
     largest : int, optional
-        Nodes of the third derivatives' graph beyond which they are left out, and with them the
-        metric's part of the drift. That costs some acceptance, and no exactness.
+        If the graph of the third derivatives has more nodes than this, they are omitted, and with
+        them the contribution of the metric to the drift. This lowers the acceptance rate, but the
+        sampler remains exact.
     """
 
     def __init__(
@@ -61,7 +62,7 @@ class SoftAbsMetric(Metric):
         self.directions = x.type("u"), x.type("w")
         first, second = self.directions
         [product] = pushforward([self.slope], x, first)
-        # Of a linear log-density: no Hessian, but one product for each direction all the same.
+        # A linear log-density has no Hessian, but one product per direction is still needed.
         self.product = 0.0 * first if _is_zero(product, first) else product
         [mixed] = pushforward([self.product], x, second)
         self.mixed = None if _is_zero(mixed, second) or _is_large(mixed, largest) else mixed
@@ -84,7 +85,7 @@ class SoftAbsMetric(Metric):
         return self.vectors @ (differences * third.T).sum(axis=1)
 
     def log_det_gradient(self, rows: TensorVariable) -> TensorVariable | None:
-        """∇ tr(W H), with W = Q (R ∘ QᵀAQ) Qᵀ held."""
+        """Gradient ∇ tr(W H), with W = Q (R ∘ QᵀAQ) Qᵀ held fixed."""
         if self.mixed is None:
             return None
         whitened = rows @ self.vectors
@@ -93,14 +94,14 @@ class SoftAbsMetric(Metric):
         return self._third_derivatives(partners).sum(axis=0)
 
     def _third_derivatives(self, partners: TensorVariable) -> TensorVariable:
-        """Rows −∇²(∇log p)[q_b, w_b], with the w_b the rows of ``partners``."""
+        """Rows −∇²(∇log p)[q_b, w_b], where the w_b are the rows of ``partners``."""
         first, second = self.directions
         [third] = batch([self.mixed], {first: self.vectors.T, second: partners})
         return -finite_or_zero(third)
 
 
 def softabs_metric(x: TensorVariable, logp: TensorVariable, largest: int | None = None) -> Metric:
-    """SoftAbs of a log-density's Hessian, which is taken by differences where it must be."""
+    """SoftAbs of the Hessian of a log-density, by finite differences where necessary."""
     if not by_differences([logp]):
         return SoftAbsMetric(x, logp, _FLOOR, largest)
     used = elements_used(logp, x)
@@ -114,7 +115,7 @@ def softabs_metric(x: TensorVariable, logp: TensorVariable, largest: int | None 
 
 
 def _is_zero(derivative: TensorVariable | None, direction: TensorVariable) -> bool:
-    """Whether a derivative in a direction, which is linear in it, does not depend on it."""
+    """Whether a derivative that is linear in a direction does not depend on it."""
     return derivative is None or direction not in graph_inputs([derivative])
 
 
@@ -124,10 +125,10 @@ def _is_large(graph: TensorVariable, most: int | None) -> bool:
 
 def _spectrum(rows: TensorVariable, basis: TensorVariable) -> tuple[TensorVariable, TensorVariable]:
     """Eigenvalues and eigenvectors of −∇²log p, from its rows along a basis of elements."""
-    # Products with the identity are not for free, and of one element pytensor 3 makes an
+    # Products with the identity have a cost, and for a single element pytensor 3 creates an
     # indexed update that numba does not compile.
     whole = basis.type.shape[0] == basis.type.shape[1]
-    # Branches of a switch that are not taken may have no second derivative.
+    # Branches of a switch that are not taken may lack a finite second derivative.
     rows = finite_or_zero(rows)
     hessian = rows if whole else rows @ basis.T
     eigenvalues, vectors = pt.linalg.eigh(-0.5 * (hessian + hessian.T))
@@ -135,5 +136,5 @@ def _spectrum(rows: TensorVariable, basis: TensorVariable) -> tuple[TensorVariab
 
 
 def finite_or_zero(variable: TensorVariable) -> TensorVariable:
-    """A variable with zeros in the place of what is not finite."""
+    """Replace the elements of a variable that are not finite by zero."""
     return pt.switch(pt.abs(variable) < np.inf, variable, 0.0)

@@ -27,14 +27,14 @@ __all__ = [
 
 
 class OwnTransform(NamedTuple):
-    """A transform of the user's choice, from what is sampled to the default coordinates.
+    """A custom transform, from the sampled value to the default coordinates.
 
     Attributes
     ----------
     sampled : TensorVariable
         The value variable u.
     log_jacobian : TensorVariable
-        The logarithm of the Jacobian determinant of ``Factor.unconstrained`` by u.
+        Logarithm of the Jacobian determinant of ``Factor.unconstrained`` with respect to u.
     """
 
     sampled: TensorVariable
@@ -43,7 +43,7 @@ class OwnTransform(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Factor:
-    """One term of the log-posterior: a random variable, given its parameters.
+    """One term of the log-posterior: a random variable given its parameters.
 
     Attributes
     ----------
@@ -52,21 +52,20 @@ class Factor:
     op : Op or None
         The distribution; rules are dispatched on its type. None for a potential.
     value : TensorVariable
-        The variable's value on its natural (constrained) scale: the data, or a function
+        Value of the variable on its natural (constrained) scale: the data, or a function
         of the unconstrained value.
     unconstrained : TensorVariable
-        The value after its distribution's *default* transform; the data if observed.
+        The value after the *default* transform of the distribution; the data if observed.
     parameters : tuple of TensorVariable
-        The distribution's parameters as functions of the sampled values.
+        The parameters of the distribution, as functions of the sampled values.
     logp : TensorVariable
-        Elementwise log-density of the factor, log-Jacobian included.
+        Elementwise log-density of the factor, including the log-Jacobian.
     observed : bool
         Whether the value is data.
     scale : TensorVariable
-        What the log-density is multiplied by (``total_size``).
+        Factor by which the log-density is multiplied (``total_size``).
     transform : OwnTransform, optional
-        How ``unconstrained`` depends on what is sampled, if the user chose another transform
-        than the default.
+        How ``unconstrained`` depends on the sampled value, if the transform is not the default.
     """
 
     name: str
@@ -81,7 +80,7 @@ class Factor:
 
 
 def model_factors(model: pm.Model) -> list[Factor]:
-    """The factors of a model's log-posterior, in its value variables."""
+    """Return the factors of a model's log-posterior, in terms of its value variables."""
     return [
         *_rv_factors(model),
         *_partially_observed_factors(model),
@@ -93,14 +92,14 @@ def _rv_factors(model: pm.Model) -> list[Factor]:
     rvs = [rv for rv in model.basic_RVs if not isinstance(rv.owner.op, PartialObservedRV)]
     logps = model.logp(vars=rvs, sum=False)
     factors = [_rv_factor(model, rv, logp) for rv, logp in zip(rvs, logps, strict=True)]
-    # Together: a variable that two factors share stays one.
+    # Replaced together, so that variables shared by several factors stay shared.
     graphs = [graph for factor in factors for graph in _graphs(factor)]
     remaining = iter(model.replace_rvs_by_values(graphs))
     return [_with_graphs(factor, remaining) for factor in factors]
 
 
 def _rv_factor(model: pm.Model, rv: TensorVariable, logp: TensorVariable) -> Factor:
-    """The factor of a random variable, its parameters still functions of random variables."""
+    """Factor of a random variable, with parameters that still depend on random variables."""
     base = _without_minibatch(rv)
     unconstrained, transform = model.rvs_to_values[rv], None
     if rv in model.free_RVs and (own := _own_transform(model, rv)) is not None:
@@ -121,9 +120,9 @@ def _rv_factor(model: pm.Model, rv: TensorVariable, logp: TensorVariable) -> Fac
 def _own_transform(
     model: pm.Model, rv: TensorVariable
 ) -> tuple[TensorVariable, OwnTransform | None] | None:
-    """The default coordinates of a variable whose transform is not its distribution's default.
+    """Return the default coordinates of a variable with a custom transform, else None.
 
-    PyMC puts a user's transform on top of the default one, unless that is switched off.
+    PyMC applies a custom transform on top of the default one, unless the default is disabled.
     """
     u, inputs = model.rvs_to_values[rv], rv.owner.inputs
     used = model.rvs_to_transforms[rv]
@@ -136,7 +135,7 @@ def _own_transform(
         rest = ChainedTransform(used.transform_list[1:])
         return rest.backward(u, *inputs), OwnTransform(u, rest.log_jac_det(u, *inputs).sum())
     if used is None and isinstance(default, LogTransform):
-        # The paper's choice: the information about the logarithm, pulled back, and no more.
+        # As in the paper, use only the information about the logarithm, pulled back.
         return default.forward(u, *inputs), None
     value, log_jacobian = u, pt.constant(0.0)
     if used is not None:
@@ -149,7 +148,7 @@ def _own_transform(
 
 
 def is_logit_normal(op: Op) -> bool:
-    """Whether a distribution is PyMC's LogitNormal, which is a `CustomDist` with a default."""
+    """Whether a distribution is PyMC's LogitNormal, a `CustomDist` with a default transform."""
     return isinstance(op, CustomSymbolicDistRV) and type(op).__name__ == "LogitNormal"
 
 
@@ -163,7 +162,7 @@ def _equal(
 
 
 def _partially_observed_factors(model: pm.Model) -> list[Factor]:
-    """One factor for the two parts, observed and not, of a multivariate variable."""
+    """Return one factor for the observed and unobserved parts of a multivariate variable."""
     nodes = {rv.owner: None for rv in model.basic_RVs if isinstance(rv.owner.op, PartialObservedRV)}
     factors = []
     for node in nodes:
@@ -221,10 +220,10 @@ def _minibatch_scale(rv: TensorVariable, value: TensorVariable) -> TensorVariabl
 
 
 def distribution_parameters(rv: TensorVariable) -> list[TensorVariable]:
-    """The tensor parameters of a random variable, without generators and sizes.
+    """Return the tensor parameters of a random variable, without generators and sizes.
 
-    None of one that is a graph of several, as the marginalised variables of pymc-extras are: the
-    information of such a factor is taken without a rule.
+    The list is empty for a variable that is a graph of several variables, such as the
+    marginalised variables of pymc-extras. Such a factor has no information rule.
     """
     node = rv.owner
     if not hasattr(node.op, "dist_params"):
@@ -237,7 +236,7 @@ def distribution_parameters(rv: TensorVariable) -> list[TensorVariable]:
 def factors_in(
     factors: Sequence[Factor], replacements: Mapping[Variable, Variable]
 ) -> list[Factor]:
-    """Factors with some variables replaced; a variable that two of them share stays one."""
+    """Replace variables in factors; variables shared by several factors stay shared."""
     graphs = [graph for factor in factors for graph in _graphs(factor)]
     remaining = iter(clone_replace(graphs, replacements, rebuild_strict=False))
     return [_with_graphs(factor, remaining) for factor in factors]

@@ -24,13 +24,13 @@ __all__ = ["Target", "elements_used", "make_target"]
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """A model's log-posterior as a function of one vector x.
+    """The log-posterior of a model as a function of one vector x.
 
     Attributes
     ----------
     model : pm.Model
     variables : list of TensorVariable
-        The value variables that are sampled, in the order in which x ravels them.
+        The sampled value variables, in the order in which they are raveled into x.
     x : TensorVariable
         The raveled value variables.
     factors : list of Factor
@@ -40,7 +40,7 @@ class Target:
     point : dict of str to ndarray
         Values of all value variables of the model.
     shared : dict of Variable to SharedVariable
-        What holds the values of the variables that are not sampled.
+        Shared variables that hold the values of the variables that are not sampled.
     """
 
     model: pm.Model
@@ -58,12 +58,12 @@ class Target:
 
     @property
     def start(self) -> np.ndarray:
-        """The value of x at ``point``."""
+        """Value of x at ``point``."""
         return self.ravel(self.point)
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Names of the elements of x, ``"theta[0]"`` for instance."""
+        """Names of the elements of x, for instance ``"theta[0]"``."""
         return tuple(
             f"{v.name}[{', '.join(map(str, place))}]" if place else v.name
             for v in self.variables
@@ -72,14 +72,14 @@ class Target:
 
     @property
     def transformed(self) -> np.ndarray:
-        """Which elements of x have a transform."""
+        """Whether each element of x is transformed."""
         model = self.model
         transforms = [model.rvs_to_transforms[model.values_to_rvs[v]] for v in self.variables]
         sizes = [self.point[v.name].size for v in self.variables]
         return np.repeat([transform is not None for transform in transforms], sizes)
 
     def ravel(self, point: Mapping[str, np.ndarray]) -> np.ndarray:
-        """The value of x at a point of the model."""
+        """Value of x at a point of the model."""
         raveled = DictToArrayBijection.map({v.name: point[v.name] for v in self.variables})
         return raveled.data.astype(self.x.dtype)
 
@@ -91,7 +91,7 @@ def make_target(
     point: Mapping[str, np.ndarray] | None = None,
     advice: str = STEP_ADVICE,
 ) -> Target:
-    """The target of a model, or of some of its variables given the others.
+    """Make the target of a model, or of some of its variables given the others.
 
     Parameters
     ----------
@@ -99,9 +99,9 @@ def make_target(
     vars : sequence of Variable, optional
         Random variables or value variables to sample; all by default.
     point : mapping of str to array, optional
-        Values of value variables; those of the model's initial point where it has none.
+        Values of value variables. Missing ones are taken from the initial point of the model.
     advice : str
-        What to say to a user who lists a discrete variable.
+        Advice in the error message if a discrete variable is listed.
     """
     variables = continuous_value_vars(vars, model, advice)
     values = complete_point(point, model)
@@ -128,7 +128,7 @@ def elements_used(graph: TensorVariable, x: TensorVariable) -> np.ndarray:
 def _split_vector(
     value_vars: Sequence[TensorVariable], point: Mapping[str, np.ndarray]
 ) -> tuple[TensorVariable, dict[Variable, Variable]]:
-    """A vector of known length, and each value variable as a part of it."""
+    """Create a vector of known length, and express each value variable as a part of it."""
     shapes = [np.shape(point[v.name]) for v in value_vars]
     ends = np.cumsum([math.prod(shape) for shape in shapes])
     dtype = np.result_type(*[v.dtype for v in value_vars]).name

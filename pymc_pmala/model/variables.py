@@ -12,11 +12,11 @@ from pytensor.tensor.variable import TensorVariable
 __all__ = ["STEP_ADVICE", "TOOL_ADVICE", "complete_point", "continuous_value_vars"]
 
 STEP_ADVICE = (
-    "Give the sampler the continuous variables only, for example "
+    "Pass only the continuous variables to the sampler, for example "
     "`step=[PMALA([a, b]), pm.Metropolis([k])]`, or marginalise the discrete ones."
 )
 TOOL_ADVICE = (
-    "Name the continuous variables, `vars=[a, b]` for example; the others are held at their "
+    "List the continuous variables, for example `vars=[a, b]`; the others are held at their "
     "values in `point`."
 )
 
@@ -24,12 +24,12 @@ TOOL_ADVICE = (
 def continuous_value_vars(
     vars: Sequence[Variable] | None, model: pm.Model, advice: str = STEP_ADVICE
 ) -> list[TensorVariable]:
-    """Value variables for what a user listed: random variables, value variables, or nothing.
+    """Return the value variables for the listed random or value variables; all by default.
 
     Raises
     ------
     ValueError
-        If one of them is discrete, with the advice given, or listed twice.
+        If a variable is discrete, with the given advice, or is listed twice.
     """
     listed = model.value_vars if vars is None else vars
     value_vars = get_value_vars_from_user_vars(listed, model)
@@ -49,7 +49,7 @@ def continuous_value_vars(
 def complete_point(
     point: Mapping[str, np.ndarray] | None, model: pm.Model
 ) -> dict[str, np.ndarray]:
-    """Values for all value variables: those of ``point``, else of the model's initial point."""
+    """Fill in a point with missing values from the initial point of the model."""
     variables = {variable.name: variable for variable in model.value_vars}
     given = {} if point is None else point
     unknown = sorted(set(given) - set(variables))
@@ -58,7 +58,7 @@ def complete_point(
             f"Unknown names in the point: {unknown}. Expected value variables: "
             f"{sorted(variables)}; see `model.initial_point()`."
         )
-    # PyMC gives every value, and compiles to find an initial point.
+    # PyMC passes a complete point; finding the initial point would need a compilation.
     fixed = all(None not in variable.type.shape for variable in variables.values())
     start = {} if fixed and set(given) == set(variables) else model.initial_point()
     for name, value in given.items():

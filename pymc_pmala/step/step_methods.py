@@ -49,13 +49,13 @@ class PMALA(Langevin):
     adapt_step_size : bool, default True
         Whether to tune the step size.
     step_size_jitter : float, default 0.0
-        Each draw's step is h times a number uniform in 1 ± this.
+        The step of each draw is h times a random number, uniform in 1 ± this.
     thin : int, optional
-        Transitions for each recorded draw after tuning; statistics are of all of them.
-        If not given, tuning finds how many make draws nearly independent, 32 at most: it
-        costs a chain that mixes slowly nothing, and saves PyMC's own work for a draw. With
-        ``"euler"``, the paper's proposal to the letter, it is 1. If given, all but the last
-        run in one compiled loop, which takes its time to compile.
+        Transitions for each recorded draw after tuning, made in one compiled call; the
+        statistics cover all of them. By default tuning finds how many make draws nearly
+        independent, at most 32: a chain that mixes slowly loses nothing by it, and saves
+        PyMC's own work for a draw. With ``"euler"``, the paper's proposal to the letter, the
+        default is 1.
     model : pm.Model, optional
         Taken from the ``with`` context by default.
     initial_point : dict, optional
