@@ -10,6 +10,7 @@ import pymc as pm
 import pytest
 from gallery import GALLERY
 from gallery_truth import REFERENCE, initial_logp
+from modes import INTERPRETED
 from pymc.blocking import DictToArrayBijection
 
 from pymc_pmala import PMALA
@@ -76,7 +77,7 @@ TRUTH = json.loads(REFERENCE.read_text())
 
 def make_step(model):
     """PMALA for the continuous variables, interpreted; Metropolis for a discrete one."""
-    kwargs = {"model": model, "compile_kwargs": {"mode": "interpreted"}}
+    kwargs = {"model": model, "compile_kwargs": {"mode": INTERPRETED}}
     # Interpreted, a transition takes longer than all that is done for a draw.
     ours = kwargs | {"thin": 1}
     discrete = [v for v in model.free_RVs if v.dtype.startswith("int")]
