@@ -134,13 +134,13 @@ def test_a_default_that_is_nearly_as_fast_is_recommended():
 
 def test_the_best_for_long_runs_is_named():
     _, reason = recommend([figures("MALA", 2.0), figures("PMALA", 9.0, rate=5000.0)])
-    assert "For a long run use PMALA, which has 5000 effective draws a second" in reason
+    assert "For a long run use PMALA, which has 5000 effective draws per second" in reason
 
 
 def test_the_best_for_long_runs_is_named_beside_a_default():
     best, reason = recommend([figures("PMALA", 2.0, rate=5000.0), figures("NUTS", 2.2)])
     assert best == "NUTS"
-    assert reason.endswith("which has 5000 effective draws a second, not 100.")
+    assert reason.endswith("which has 5000 effective draws per second instead of 100.")
 
 
 def test_samplers_in_trouble_are_never_recommended():
@@ -208,7 +208,7 @@ def test_after_an_interrupt_what_was_measured_is_returned(model):
     steps = {"MALA": lambda: MALA(**FAST), "stop": interrupted, "never": broken}
     found = compare(model, steps=steps, draws=50, tune=50, chains=2, **QUIET)
     assert [f.name for f in found.samplers] == ["MALA"]
-    assert found.reason.startswith("Interrupted before stop, never had been measured.")
+    assert found.reason.startswith("Interrupted before measuring stop, never.")
     with pytest.raises(KeyboardInterrupt):
         compare(model, steps={"stop": interrupted}, draws=50, **QUIET)
 

@@ -126,7 +126,7 @@ def test_the_picture_shows_ellipses_and_draws_on_the_axes_given(model, idata):
         (("mu",), "two scalars"),
         (("mu", "nu"), "not a free variable"),
         (("mu", "theta"), "not a scalar"),
-        (("mu", "theta[middle]"), "is none of"),
+        (("mu", "theta[middle]"), "is not one of"),
         (("mu", "w[0]"), "not sampled element by element"),
         (("mu", "k"), "discrete"),
     ],

@@ -1,4 +1,4 @@
-"""Whether a metric that a user gives is sound."""
+"""Checks of a metric that a user supplies."""
 
 import numpy as np
 from pytensor.tensor.variable import TensorVariable
@@ -7,18 +7,18 @@ __all__ = ["check_shape", "constant_factor"]
 
 
 def check_shape(matrix: TensorVariable, dimension: int) -> None:
-    """Refuse a metric that cannot be a d × d matrix, as far as its graph tells."""
+    """Raise an error if the graph of a metric shows that it is not a d × d matrix."""
     shape = matrix.type.shape
     if len(shape) != 2 or any(n not in (None, dimension) for n in shape):
         raise ValueError(
             f"The metric function returns a tensor of shape {shape}, but the sampled variables "
             f"have dimension {dimension}: return a matrix of shape ({dimension}, {dimension}), "
-            "`pt.diag(...)` of a diagonal for example."
+            "for example `pt.diag(...)` of a diagonal."
         )
 
 
 def constant_factor(matrix: np.ndarray, dimension: int) -> np.ndarray:
-    """Lower Cholesky factor of a metric that a user gave as a matrix or as its diagonal."""
+    """Lower Cholesky factor of a metric given as a matrix or as its diagonal."""
     given = matrix.shape
     if matrix.ndim == 1:
         matrix = np.diag(matrix)
@@ -31,12 +31,12 @@ def constant_factor(matrix: np.ndarray, dimension: int) -> np.ndarray:
     if not np.all(np.isfinite(matrix)):
         raise ValueError("The metric has elements that are not finite.")
     if not np.allclose(matrix, matrix.T, rtol=1e-5, atol=0.0):
-        raise ValueError("The metric is not symmetric. Give (G + G.T) / 2 if that is meant.")
+        raise ValueError("The metric is not symmetric. If this is intended, pass (G + G.T) / 2.")
     try:
         return np.linalg.cholesky(matrix)
     except np.linalg.LinAlgError:
         raise ValueError(
             "The metric is not positive definite: its smallest eigenvalue is "
-            f"{np.linalg.eigvalsh(matrix)[0]:.3g}. A metric is a precision, the inverse of a "
-            "covariance matrix; all its eigenvalues must be positive."
+            f"{np.linalg.eigvalsh(matrix)[0]:.3g}. A metric is a precision matrix, the inverse of "
+            "a covariance matrix, so all its eigenvalues must be positive."
         ) from None

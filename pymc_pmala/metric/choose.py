@@ -1,4 +1,4 @@
-"""Which metric a user's choice stands for, and which each factor of a model contributes."""
+"""The metric that a user chooses, and the contribution of each factor of a model to it."""
 
 from collections.abc import Callable, Sequence
 
@@ -32,13 +32,13 @@ __all__ = ["MetricChoice", "build_metric", "fisher_metric", "information_terms"]
 
 MetricChoice = str | np.ndarray | Callable[[pm.Model, TensorVariable], TensorVariable]
 
-# Third derivatives of a factor without a rule that are worth their time to compile: beyond it
-# minutes, for a log-density of a hundred operations.
+# Largest graph of third derivatives that is worth compiling for a factor without a rule. A larger
+# graph, for a log-density of a hundred operations, would take minutes.
 _LARGEST = 600
 
 
 def build_metric(choice: MetricChoice, target: Target) -> Metric:
-    """The metric that a user asked for, on a target."""
+    """Build the metric that a user chose, for a target."""
     x = target.x
     if isinstance(choice, str):
         if choice == "fisher":
@@ -60,7 +60,7 @@ def build_metric(choice: MetricChoice, target: Target) -> Metric:
 
 
 def fisher_metric(target: Target) -> Metric:
-    """Expected information of every factor that has a rule, SoftAbs of the others' Hessian."""
+    """Sum of the information of factors with a rule and SoftAbs of the Hessian of the others."""
     forms: list[QuadraticForm] = []
     without_rule: list[Factor] = []
     for factor in target.factors:
@@ -78,7 +78,7 @@ def fisher_metric(target: Target) -> Metric:
 
 
 def information_terms(x: TensorVariable, forms: Sequence[QuadraticForm]) -> list[Metric]:
-    """The metrics whose sum is that of the forms, each differentiated as its graph allows."""
+    """Group quadratic forms into metrics, each differentiated in the way its graph allows."""
     differenced = [form for form in forms if by_differences(form.coordinates)]
     plain = [form for form in forms if not by_differences(form.coordinates)]
     terms: list[Metric] = [FisherMetric(x, plain)]

@@ -1,1 +1,1 @@
-"""What a modeler looks at beside the draws."""
+"""Tools for users: comparison of samplers, the metric of a model, and plots."""

@@ -1,4 +1,4 @@
-"""Which sampler for this model? The answer by measurement."""
+"""Find the best sampler for a model by measurement."""
 
 import importlib.util
 import logging
@@ -39,18 +39,18 @@ NAMES = (*LANGEVIN, "NUTS", "nutpie")
 
 @dataclass(frozen=True, repr=False)
 class Comparison(Tabular):
-    """Samplers compared on one model; prints as a table, the fastest first.
+    """A comparison of samplers on one model, which prints as a table.
 
     Attributes
     ----------
     samplers : list of SamplerFigures
-        Sorted by their seconds to 400 effective draws; those in trouble last.
+        Sorted by the time to 400 effective draws, with unreliable samplers last.
     recommended : str or None
-        Name of the sampler to use; None if no draws can be relied on.
+        Name of the recommended sampler; None if no sampler is reliable.
     reason : str
-        Why, in a sentence.
+        Reason for the recommendation.
     idata : dict
-        What each sampler returned, by name, for ArviZ.
+        The draws of each sampler by name, as returned by PyMC.
     """
 
     samplers: list[SamplerFigures]
@@ -92,12 +92,12 @@ class Comparison(Tabular):
         return [self.reason, *troubles]
 
     def plot(self, axes: Sequence[Any] | None = None) -> Any:
-        """Draw effective draws a second, and where the time to 400 of them goes.
+        """Plot effective draws per second, and the time to 400 effective draws by phase.
 
         Parameters
         ----------
         axes : sequence of two matplotlib axes, optional
-            Where to draw; a new figure by default.
+            Axes to plot on; a new figure by default.
 
         Returns
         -------
@@ -117,12 +117,11 @@ def compare(
     random_seed: int | None = None,
     progressbar: bool = True,
 ) -> Comparison:
-    """Run samplers on a model, and say which one suits it.
+    """Run several samplers on a model and recommend one of them.
 
-    Every sampler runs with the settings that it has by default, one after the other, its
-    chains in sequence in this process. Discrete variables get the step methods that PyMC
-    assigns to them. What the model has compiled earlier is taken from the cache, as it would
-    be in another run.
+    The samplers run one after the other with their default settings, each with its chains in
+    sequence in the current process. Discrete variables are sampled by the step methods that PyMC
+    assigns to them. Code that was compiled earlier is taken from the cache, as in any other run.
 
     Parameters
     ----------
@@ -130,29 +129,30 @@ def compare(
         Taken from the ``with`` context by default.
     steps : sequence of str or class, or mapping of str to str or callable, optional
         Which of ``"PMALA"``, ``"SimplifiedMMALA"``, ``"MMALA"``, ``"MALA"``, ``"NUTS"`` and
-        ``"nutpie"`` to run; by default all that can sample the model and are installed. Classes
-        of step methods, ``[PMALA, pm.Slice]``, sample all continuous variables. A
-        mapping gives them names of your own, and takes functions that make a step, or a list
-        of steps: ``{"Euler": lambda: PMALA(integrator="euler"), "NUTS": "NUTS"}``.
+        ``"nutpie"`` to run; by default all that are installed and can sample the model. Step
+        method classes, as in ``[PMALA, pm.Slice]``, sample all continuous variables. A mapping
+        gives the samplers names of your choice, and may contain functions that return a step
+        method or a list of step methods:
+        ``{"Euler": lambda: PMALA(integrator="euler"), "NUTS": "NUTS"}``.
     draws : int, optional
-        Draws of each chain, 1000 by default.
+        Number of draws per chain, 1000 by default.
     seconds : float, optional
-        Instead of `draws`: how long each sampler draws, after compiling and tuning. A sampler's
-        first chain gets its share of the time, the others make as many draws.
+        Sampling time of each sampler, after compiling and tuning; use it instead of `draws`. The
+        first chain gets its share of the time, and the other chains make the same number of draws.
     tune : int, optional
-        Tuning steps of each chain; each sampler's own by default.
+        Number of tuning steps per chain; by default that of each sampler.
     chains : int, default 4
-        Chains of each sampler.
+        Number of chains per sampler.
     random_seed : int, optional
         Seed of every run.
     progressbar : bool, default True
-        Whether to show how far the comparison has got.
+        Whether to show the progress of the comparison.
 
     Returns
     -------
     Comparison
-        Prints as a table in a terminal and in a notebook; ``.plot()`` draws it. After Ctrl-C,
-        with the samplers that had been measured until then.
+        Prints as a table in a terminal and in a notebook; ``.plot()`` plots it. After Ctrl-C it
+        contains the samplers measured so far.
 
     Examples
     --------
@@ -166,7 +166,7 @@ def compare(
     'MALA'
     """
     if draws is not None and seconds is not None:
-        raise ValueError("Give draws or seconds, not both: one of them ends a chain.")
+        raise ValueError("Pass draws or seconds, not both: only one of them can end a chain.")
     if seconds is not None and not seconds > 0:
         raise ValueError(f"seconds must be positive, not {seconds}.")
     model = pm.modelcontext(model)
@@ -182,7 +182,7 @@ def compare(
 
         def see(draw: Any) -> None:
             if interrupt.is_set():
-                # PyMC ends one chain on Ctrl-C, and has begun the next.
+                # On Ctrl-C, PyMC ends the current chain and starts the next one.
                 raise KeyboardInterrupt
             watch.see(draw)
 
@@ -192,7 +192,7 @@ def compare(
             try:
                 run: TimedRun | str = _run(sampler, model, options, per_chain, see)
             except Exception as error:
-                # One sampler that cannot sample the model does not end the comparison.
+                # A sampler that cannot sample the model does not end the comparison.
                 text = str(error).strip().partition("\n")[0]
                 run = f"failed, {type(error).__name__}: {text}".rstrip(".")
             except KeyboardInterrupt:
@@ -206,7 +206,7 @@ def compare(
     figures = sampler_figures(found, model, chains)
     recommended, reason = recommend(figures)
     if left:
-        reason = f"Interrupted before {', '.join(left)} had been measured. {reason}"
+        reason = f"Interrupted before measuring {', '.join(left)}. {reason}"
     runs = {name: run.idata for name, run in found.items() if isinstance(run, TimedRun)}
     return Comparison(figures, recommended, reason, runs)
 
@@ -219,7 +219,7 @@ Sampler = str | Callable[[], Any]
 def _choose(
     steps: Sequence[str | type] | Mapping[str, Sampler] | None, model: pm.Model
 ) -> dict[str, Sampler]:
-    """Samplers by the names that the table gives them."""
+    """Return the samplers to run, by their names in the table."""
     has_nutpie = importlib.util.find_spec("nutpie") is not None
     if steps is None:
         nutpie = ("nutpie",) if has_nutpie and not model.discrete_value_vars else ()
@@ -236,10 +236,10 @@ def _choose(
     if unknown:
         raise ValueError(
             f"Unknown samplers {unknown}. Expected some of {list(NAMES)}, or a mapping from "
-            "names to functions that make a step."
+            "names to functions that return a step method."
         )
     if "nutpie" in chosen.values() and not has_nutpie:
-        raise ImportError("nutpie is not installed: `pip install nutpie`, or leave it out.")
+        raise ImportError("nutpie is not installed. Run `pip install nutpie`, or omit it.")
     return chosen
 
 
@@ -259,14 +259,14 @@ def _run(
         cls = LANGEVIN[sampler]
         return timed_sample(model, lambda: cls(model.continuous_value_vars), options, clock)
     if isinstance(sampler, type):
-        # A class of step methods, as `pm.sample` would make it.
+        # A step method class, which is instantiated as in `pm.sample`.
         return timed_sample(model, lambda: sampler(model.continuous_value_vars), options, clock)
     return timed_sample(model, sampler, options, clock)
 
 
 @contextmanager
 def _noticed_interrupt() -> Iterator[threading.Event]:
-    """Notice Ctrl-C, which PyMC takes for the end of one chain and does not tell."""
+    """Record Ctrl-C, which PyMC treats as the end of one chain without reporting it."""
     event = threading.Event()
     before = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(before):
@@ -286,7 +286,7 @@ def _noticed_interrupt() -> Iterator[threading.Event]:
 
 @contextmanager
 def _quiet_pymc() -> Iterator[None]:
-    """Keep PyMC's messages about each run from breaking into the progress bar."""
+    """Prevent PyMC's messages about each run from disrupting the progress bar."""
     logger = logging.getLogger("pymc")
     level = logger.level
     logger.setLevel(logging.ERROR)
@@ -297,7 +297,7 @@ def _quiet_pymc() -> Iterator[None]:
 
 
 class _Watch:
-    """The progress bar: a line for each sampler."""
+    """Progress bar with one line for each sampler."""
 
     def __init__(self, chains: int, shown: bool) -> None:
         self._chains = chains
@@ -319,12 +319,12 @@ class _Watch:
         self._progress.stop()
 
     def start(self, name: str) -> None:
-        """Begin the line of the next sampler."""
+        """Start the line of the next sampler."""
         self._end_task()
         self._task = self._progress.add_task(name, total=None, phase="compiling and sampling")
 
     def see(self, draw: Any) -> None:
-        """Show a draw; now and then, for a bar is not to take longer than the draws."""
+        """Show a draw, but not too often: updating must not take longer than drawing."""
         if draw.draw_idx % 50:
             return
         doing = "tuning" if draw.tuning else "sampling"

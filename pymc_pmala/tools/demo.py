@@ -1,9 +1,9 @@
-"""A demonstration: PMALA on the Challenger's O-rings, from the command line.
+"""Command-line demonstration: PMALA on the Challenger O-ring data.
 
-Before the Challenger's last launch, O-rings of its boosters had suffered in 7 of 23
-flights. Did the cold matter? A logistic regression of damage on air temperature (Dalal,
-Fowlkes and Hoadley 1989, doi:10.1080/01621459.1989.10478858) says how much, and what it
-says about the 31 °F of the last morning.
+Before the last launch of the Challenger, O-rings of space shuttle boosters had been damaged in 7
+of 23 flights. Did the cold matter? A logistic regression of damage on air temperature (Dalal,
+Fowlkes and Hoadley 1989, doi:10.1080/01621459.1989.10478858) estimates its effect, and predicts
+the risk at 31 °F, the temperature on the morning of the last launch.
 """
 
 import argparse
@@ -23,19 +23,19 @@ __all__ = ["challenger_model", "main", "plot", "sample", "summary"]
 TEMPERATURE = np.array(
     [66, 70, 69, 68, 67, 72, 73, 70, 57, 63, 70, 78, 67, 53, 67, 75, 70, 81, 76, 79, 75, 76, 58]
 )
-"""Air temperature at launch, °F, of the 23 flights before the last, in order of date."""
+"""Air temperature in °F at the 23 launches before the last one, in order of date."""
 
 DAMAGE = np.array([0, 1, 0, 0, 0, 0, 0, 0, 1, 1, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 1, 0, 1])
 """Whether any O-ring showed thermal distress."""
 
 LAST_LAUNCH = 31
-"""Air temperature at the Challenger's last launch, °F."""
+"""Air temperature in °F at the last launch of the Challenger."""
 
 PARAMETERS = ("intercept", "slope")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Sample, print the summary, write the picture."""
+    """Sample the model, print the summary and save the figure."""
     parser = _parser()
     options = parser.parse_args(arguments)
     try:
@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     idata = sample(options.draws, options.chains, options.seed)
     seconds = idata.posterior.attrs["sampling_time"]
     print(summary(idata).to_string())
-    print(f"Sampling took {seconds:.2f} s, tuning included.")
+    print(f"Sampling took {seconds:.2f} s, including tuning.")
     plot(idata).savefig(output)
     print(f"Picture: {output}")
     return 0
@@ -64,13 +64,13 @@ def challenger_model() -> pm.Model:
 
 
 def sample(draws: int, chains: int, seed: int | None) -> Any:
-    """Draws of the model's posterior by PMALA, as PyMC returns them."""
+    """Sample the posterior of the model with PMALA, and return the draws as PyMC does."""
     with challenger_model():
         return pm.sample(draws, chains=chains, step=PMALA(), random_seed=seed)
 
 
 def summary(idata: Any) -> Any:
-    """ArviZ's summary with two more columns: effective draws per second of sampling."""
+    """ArviZ's summary with two additional columns: effective draws per second of sampling."""
     table = az.summary(idata)
     seconds = idata.posterior.attrs["sampling_time"]
     for kind in ("bulk", "tail"):
@@ -80,7 +80,7 @@ def summary(idata: Any) -> Any:
 
 
 def plot(idata: Any) -> Any:
-    """The data under the posterior's curves, and each parameter's marginal and trace."""
+    """Plot the data with the posterior curves, and the marginal and trace of each parameter."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(10, 8), dpi=150, layout="constrained")
@@ -98,7 +98,7 @@ def plot(idata: Any) -> Any:
         _plot_marginals(axes[name], name, idata)
         _plot_traces(axes[f"{name} trace"], idata.posterior[name].values)
     axes["intercept"].set_title("marginal posteriors, 95 % intervals", loc="left", fontsize=10)
-    axes["intercept trace"].set_title("traces, one colour a chain", loc="left", fontsize=10)
+    axes["intercept trace"].set_title("traces, one colour per chain", loc="left", fontsize=10)
     axes["slope trace"].set_xlabel("draw")
     for ax in axes.values():
         ax.spines[["top", "right"]].set_visible(False)
@@ -108,14 +108,14 @@ def plot(idata: Any) -> Any:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m pymc_pmala",
-        description="Sample a logistic regression of the Challenger's O-ring data with PMALA, "
-        "print the summary and draw the posterior.",
+        description="Fit a logistic regression to the Challenger O-ring data with PMALA, "
+        "print the summary and plot the posterior.",
     )
     parser.add_argument(
         "--output",
         type=Path,
         default=Path("pmala-challenger.png"),
-        help="the picture's file (default: %(default)s)",
+        help="file to save the figure in (default: %(default)s)",
     )
     parser.add_argument(
         "--draws", type=_positive, default=2000, help="draws per chain (default: %(default)s)"
@@ -123,7 +123,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--chains", type=_positive, default=4, help="number of chains (default: %(default)s)"
     )
-    parser.add_argument("--seed", type=int, help="seed, for the same draws again")
+    parser.add_argument("--seed", type=int, help="random seed, for reproducible draws")
     return parser
 
 
@@ -135,13 +135,13 @@ def _positive(text: str) -> int:
 
 
 def _writable_picture(path: Path) -> Path:
-    """The path, with a suffix, once it is certain that a picture can be written there."""
+    """Check that a figure can be written to a path, and return the path with a suffix."""
     from matplotlib.backend_bases import FigureCanvasBase
 
     path = path if path.suffix else path.with_suffix(".png")
     formats = FigureCanvasBase.get_supported_filetypes()
     if path.suffix[1:].lower() not in formats:
-        raise ValueError(f"{path.suffix} is none of {', '.join(sorted(formats))}")
+        raise ValueError(f"{path.suffix} is not one of {', '.join(sorted(formats))}")
     existed = path.exists()
     with path.open("ab"):
         pass
@@ -155,7 +155,7 @@ def _standardised(temperature: np.ndarray) -> np.ndarray:
 
 
 def _plot_curve(ax: Any, idata: Any) -> None:
-    """Posterior of the probability of damage against temperature, with the data."""
+    """Plot the posterior probability of damage against temperature, with the data."""
     grid = np.linspace(28, 84, 200)
     intercept, slope = (idata.posterior[name].values.reshape(-1, 1) for name in PARAMETERS)
     probability = _sigmoid(intercept + slope * _standardised(grid))
@@ -200,7 +200,7 @@ def _plot_curve(ax: Any, idata: Any) -> None:
 
 
 def _stacked() -> tuple[np.ndarray, np.ndarray]:
-    """Positions of the launches' markers, those at one temperature beside each other."""
+    """Positions of the markers of the launches, with equal temperatures stacked."""
     seen: dict[tuple[int, int], int] = {}
     heights = []
     for temperature, damage in zip(TEMPERATURE.tolist(), DAMAGE.tolist(), strict=True):

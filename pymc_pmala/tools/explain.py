@@ -1,4 +1,4 @@
-"""What a model's metric is made of, for the person who models."""
+"""Explanation of the metric of a model, factor by factor."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ _FALLBACK = "SoftAbs of its Hessian"
 
 
 class FactorShare(NamedTuple):
-    """What one factor of the model contributes to the metric at a point.
+    """Contribution of one factor of the model to the metric at a point.
 
     Attributes
     ----------
@@ -38,9 +38,9 @@ class FactorShare(NamedTuple):
     share : float
         Its share of the trace of G.
     rank : int
-        In how many directions it knows something.
+        Number of directions in which it is informative.
     smallest : float
-        Smallest eigenvalue of its contribution; not negative, if its rule is right.
+        Smallest eigenvalue of its contribution, which is not negative if its rule is correct.
     """
 
     name: str
@@ -53,7 +53,7 @@ class FactorShare(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class MetricExplanation(Tabular):
-    """The metric of a model at a point, factor by factor; prints as a table.
+    """The metric of a model at a point, factor by factor, which prints as a table.
 
     Attributes
     ----------
@@ -62,10 +62,10 @@ class MetricExplanation(Tabular):
     smallest, largest : float
         Extreme eigenvalues of G at the point.
     structure : str
-        The shape of G that its factorization makes use of.
+        The structure of G that its factorization exploits.
     directions : int
-        Number of directions along which a PMALA transition differentiates the model, beside
-        its gradient: by it the cost of a transition grows with the dimension.
+        Number of directions along which a PMALA transition differentiates the model, in addition
+        to the gradient. It determines how the cost of a transition grows with the dimension.
     """
 
     factors: list[FactorShare]
@@ -88,10 +88,10 @@ class MetricExplanation(Tabular):
         return [
             f"dimension {self.dimension}, {self.structure}",
             f"eigenvalues of G from {self.smallest:.3g} to {self.largest:.3g}",
-            "a PMALA transition takes the gradient of the log-density, and directional gradients "
+            "a PMALA transition computes the gradient of the log-density and directional gradients "
             f"along {self.directions} directions",
             *[
-                f"the information of {f.name} is negative in some direction: look at its rule"
+                f"the information of {f.name} is negative in some direction: check its rule"
                 for f in self.factors
                 if f.share < 0 or f.smallest < -1e-6 * self.largest
             ],
@@ -105,16 +105,16 @@ def explain_metric(
     point: Mapping[str, np.ndarray] | None = None,
     vars: Sequence[Variable] | None = None,
 ) -> MetricExplanation:
-    """Tell what each factor of a model contributes to its Fisher metric.
+    """Explain what each factor of a model contributes to its Fisher metric.
 
     Parameters
     ----------
     model : pm.Model, optional
         Taken from the ``with`` context by default.
     point : mapping of str to array, optional
-        Values of the value variables at which to look; ``model.initial_point()`` by default.
+        Values of the value variables; ``model.initial_point()`` by default.
     vars : sequence of variables, optional
-        The variables to be sampled, default all.
+        The variables to be sampled; all by default.
 
     Returns
     -------
@@ -160,7 +160,7 @@ def explain_metric(
 
 
 def _part(target: Target, factor: Factor) -> tuple[str, Metric]:
-    """The path that a factor takes, and its own contribution to the metric."""
+    """Return how the information of a factor is found, and its contribution to the metric."""
     try:
         forms = factor_information(factor)
     except NoInformation:
@@ -179,5 +179,5 @@ def _structure(factorization: Factorization, target: Target) -> str:
     if has_loop([target.logp]):
         return "dense, derivatives of G by finite differences through the model's loop"
     if has_opaque_op([target.logp]):
-        return "dense, derivatives of G by finite differences, for want of second derivatives"
+        return "dense, derivatives of G by finite differences (no second derivatives)"
     return str(factorization)

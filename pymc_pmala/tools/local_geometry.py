@@ -1,4 +1,4 @@
-"""The local geometry of a posterior in numbers: log-density, gradient, metric, Γ and Ω."""
+"""The local geometry of a posterior as numbers: log-density, gradient, metric, Γ and Ω."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -30,29 +30,30 @@ class _Values(NamedTuple):
 class LocalGeometry(_Values):
     r"""The geometry at one point, in the coordinates of the raveled value variables.
 
-    Prints with the names of the coordinates.
+    It prints with the names of the coordinates.
 
     Attributes
     ----------
     logp : float
-        Log-density, the transforms' log-Jacobians included.
+        Log-density, including the log-Jacobians of the transforms.
     gradient : ndarray of shape (d,)
-        Its gradient.
+        Gradient of the log-density.
     metric : ndarray of shape (d, d)
         :math:`G`.
     gamma : ndarray of shape (d,)
         PMALA's drift correction :math:`\Gamma_i = \frac12 \sum_j \partial_j A_{ij}`,
         :math:`A = G^{-1}`.
     omega : ndarray of shape (d,)
-        MMALA's, :math:`\Omega_i = |G|^{-1/2} \sum_j \partial_j (A_{ij} |G|^{1/2})`.
+        MMALA's drift correction
+        :math:`\Omega_i = |G|^{-1/2} \sum_j \partial_j (A_{ij} |G|^{1/2})`.
     labels : tuple of str
-        Names of the coordinates, ``"theta[0]"`` for instance.
+        Names of the coordinates, for instance ``"theta[0]"``.
     """
 
     labels: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
-        """A line for each coordinate, and the metric in their order."""
+        """One line for each coordinate, and the metric in the same order."""
         width = max(map(len, self.labels), default=0)
         lines = [f"log-density {self.logp:.6g}", f"{'':{width}}   gradient      gamma      omega"]
         for label, *row in zip(self.labels, self.gradient, self.gamma, self.omega, strict=False):
@@ -75,12 +76,12 @@ def local_geometry(
     Parameters
     ----------
     point : mapping of str to array, optional
-        Values of the value variables, as in ``model.initial_point()``, the default.
+        Values of the value variables; ``model.initial_point()`` by default.
     metric : {"fisher", "softabs", "identity"}, array or callable, default "fisher"
         The metric, as for `PMALA`.
     vars : sequence of variables, optional
-        The variables that make up the raveled vector, default all; others are held at
-        ``point``.
+        The variables that make up the raveled vector; all by default. The others are held at
+        their values in ``point``.
     model : pm.Model, optional
         Taken from the ``with`` context by default.
 

@@ -1,4 +1,4 @@
-"""Pictures of the geometry along a chain, of tuning, and of samplers compared."""
+"""Plots of the metric along a chain, of tuning, and of a comparison of samplers."""
 
 import re
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ GREY = "#555555"
 CHAIN_COLOURS = ("#0072b2", "#56b4e9", "#009e73", "#cc79a7")
 
 STYLES = ("-", "--", ":", "-.")
-"""Lines of the steps of a compound."""
+"""Line styles of the step methods of a compound step."""
 
 _ELLIPSE = np.linspace(0.0, 2.0 * np.pi, 73)
 _CLOUD = 3000
@@ -36,13 +36,13 @@ def plot_metric(
     model: pm.Model | None = None,
     ax: Any = None,
 ) -> Any:
-    r"""Draw the local metric along a chain over the posterior of two variables.
+    r"""Plot the local metric along a chain on top of the posterior of two variables.
 
-    Each ellipse belongs to one draw :math:`x` of the first chain and is a contour, at half a
-    standard deviation, of :math:`N(x, G(x)^{-1})`, by which a position-dependent sampler
-    scales and turns its proposals there. Where all of them look alike, a constant metric
-    would do. In variables that PyMC samples on another scale, such as logarithms, the
-    ellipses are bent as that scale is.
+    Each ellipse belongs to one draw :math:`x` of the first chain. It is the contour at half a
+    standard deviation of :math:`N(x, G(x)^{-1})`, which determines the scale and orientation of
+    the proposals of a position-dependent sampler at that point. If all ellipses look alike, a
+    constant metric is sufficient. For variables that PyMC samples on another scale, such as the
+    log scale, the ellipses are distorted by the transform.
 
     Parameters
     ----------
@@ -53,11 +53,11 @@ def plot_metric(
     metric : {"fisher", "softabs", "identity"}, array or callable, default "fisher"
         The metric, as for `PMALA`.
     ellipses : int, default 30
-        Number of ellipses, at draws spread evenly over the chain.
+        Number of ellipses, at draws spaced evenly over the chain.
     model : pm.Model, optional
         Taken from the ``with`` context by default.
     ax : matplotlib axes, optional
-        Where to draw; a new figure by default.
+        Axes to plot on; a new figure by default.
 
     Returns
     -------
@@ -95,17 +95,17 @@ def plot_metric(
 
 
 def plot_tuning(idata: Any, *, step: Any = None, axes: Sequence[Any] | None = None) -> Any:
-    """Draw step size and acceptance rate through tuning, and on into the draws kept.
+    """Plot step size and acceptance rate during tuning and sampling.
 
     Parameters
     ----------
     idata : InferenceData or DataTree
-        Draws with their tuning: ``pm.sample(..., discard_tuned_samples=False)``.
+        Draws including tuning: ``pm.sample(..., discard_tuned_samples=False)``.
     step : Langevin step method, optional
-        The step that made them: its target for the acceptance rate and its largest step size
-        are drawn as dotted lines.
+        The step method that made the draws. Its target acceptance rate and its largest step size
+        are plotted as dotted lines.
     axes : sequence of two matplotlib axes, optional
-        Where to draw; a new figure by default.
+        Axes to plot on; a new figure by default.
 
     Returns
     -------
@@ -114,7 +114,7 @@ def plot_tuning(idata: Any, *, step: Any = None, axes: Sequence[Any] | None = No
     """
     if not hasattr(idata, "warmup_sample_stats"):
         raise ValueError(
-            "The draws of tuning are not there. Keep them with "
+            "The tuning draws are missing. Keep them with "
             "`pm.sample(..., discard_tuned_samples=False)`."
         )
     from matplotlib.ticker import LogLocator, NullFormatter
@@ -122,13 +122,13 @@ def plot_tuning(idata: Any, *, step: Any = None, axes: Sequence[Any] | None = No
     tuned = idata.warmup_sample_stats.sizes["draw"]
     both = _new_axes(2, 1, (8, 5)) if axes is None else np.asarray(axes)
     steps, acceptance = both
-    # About as many averages as the eye can tell apart.
+    # About as many averages as the eye can distinguish.
     width = max(1, (tuned + idata.sample_stats.sizes["draw"]) // 40)
     step_sizes, rates = _through(idata, "step_size"), _through(idata, "acceptance_rate")
     chains = idata.sample_stats["chain"].values.tolist()
     for i, chain in enumerate(chains):
         colour = CHAIN_COLOURS[i % len(CHAIN_COLOURS)]
-        # Beside other steps, each statistic has a row for every step that has it.
+        # In a compound step, each statistic has one row for every step method that has it.
         for j, step_size in enumerate(step_sizes[i]):
             label = f"chain {chain}" if j == 0 else None
             steps.plot(step_size, color=colour, lw=1, ls=STYLES[j % len(STYLES)], label=label)
@@ -163,7 +163,7 @@ def plot_tuning(idata: Any, *, step: Any = None, axes: Sequence[Any] | None = No
 def plot_comparison(
     samplers: Sequence[Any], recommended: str | None, axes: Sequence[Any] | None
 ) -> Any:
-    """Bars of a comparison: effective draws a second, and the time to 400 by phase."""
+    """Bar plots of effective draws per second and of the time to 400 effective draws."""
     from matplotlib.patches import Patch
 
     measured = [f for f in samplers if np.isfinite(f.seconds_to_enough)]
@@ -174,9 +174,9 @@ def plot_comparison(
     strength = [1.0 if f.trouble is None else 0.25 for f in measured]
     colours = list(zip([BLUE] * len(measured), strength, strict=True))
     rates.barh(places, [f.ess_per_second for f in measured], color=colours)
-    rates.set(xlabel="effective draws a second of sampling")
+    rates.set(xlabel="effective draws per second of sampling")
     if min(strength) < 1:
-        rates.set_title("pale: draws not to be relied on", loc="left", fontsize="small")
+        rates.set_title("pale: unreliable draws", loc="left", fontsize="small")
     left = np.zeros(len(measured))
     sampling = [ENOUGH / f.ess_per_second for f in measured]
     phases = {
@@ -210,18 +210,18 @@ def _new_axes(rows: int, columns: int, size: tuple[float, float]) -> Any:
     return plt.subplots(rows, columns, figsize=size, sharex=sharex, layout="constrained")[1]
 
 
-# ---- Variables by the names that ArviZ gives them ----------------------------------------
+# ---- Variables by their names in ArviZ ---------------------------------------------------
 
 
 class _Element(NamedTuple):
-    """One scalar of a model: a variable and where in it."""
+    """One scalar of a model: a variable and the position of an element in it."""
 
     rv: Any
     place: tuple[int, ...]
 
 
 def _element(posterior: Any, label: str, model: pm.Model) -> _Element:
-    """The scalar that a label such as ``theta[0]`` stands for."""
+    """Return the scalar with a label such as ``theta[0]``."""
     name, inside = re.fullmatch(r"([^\[]*)(?:\[(.*)\])?", label, flags=re.DOTALL).groups()  # type: ignore[union-attr]
     free = {rv.name: rv for rv in model.free_RVs}
     if name not in free:
@@ -231,11 +231,11 @@ def _element(posterior: Any, label: str, model: pm.Model) -> _Element:
     tokens = [token.strip() for token in inside.split(",")] if inside else []
     if len(tokens) != len(dims):
         raise ValueError(
-            f"{label!r} is not a scalar: give the {len(dims)} places of an element of {name!r}, "
-            f"for example '{name}[{', '.join('0' * len(dims))}]'."
+            f"{label!r} is not a scalar: specify an element of {name!r}, which has {len(dims)} "
+            f"dimensions, for example '{name}[{', '.join('0' * len(dims))}]'."
         )
     if not _is_elementwise(rv, model):
-        raise ValueError(f"{name!r} is not sampled element by element, and has no ellipse.")
+        raise ValueError(f"{name!r} is not sampled element by element, so it has no ellipse.")
     places = [
         _place(posterior[name][dim].values, token) for dim, token in zip(dims, tokens, strict=True)
     ]
@@ -243,7 +243,7 @@ def _element(posterior: Any, label: str, model: pm.Model) -> _Element:
 
 
 def _is_elementwise(rv: Any, model: pm.Model) -> bool:
-    """Whether each element is sampled by itself: its transform has then its own Jacobian."""
+    """Whether each element has its own transform, with a Jacobian for each element."""
     transform, value = model.rvs_to_transforms[rv], model.rvs_to_values[rv]
     if transform is None:
         return True
@@ -253,7 +253,7 @@ def _is_elementwise(rv: Any, model: pm.Model) -> bool:
 def _place(labels: np.ndarray, token: str) -> int:
     found = [i for i, label in enumerate(labels) if str(label) == token]
     if not found:
-        raise ValueError(f"{token!r} is none of {[str(label) for label in labels]}.")
+        raise ValueError(f"{token!r} is not one of {[str(label) for label in labels]}.")
     return found[0]
 
 
@@ -270,7 +270,7 @@ def _contours(
     model: pm.Model,
     metric: MetricChoice,
 ) -> list[np.ndarray]:
-    """Contours in the variables' own scale, a 2 × n array for each point."""
+    """Contours on the natural scale of the variables, a 2 × n array for each point."""
     natural = model.replace_rvs_by_values([part.rv for part in pair])
     backward = compile_graph(
         model.value_vars,
@@ -291,13 +291,13 @@ def _contours(
 
 
 def _position(x: RaveledVars, element: _Element, model: pm.Model) -> int:
-    """Place of a scalar in the raveled vector."""
+    """Position of a scalar in the raveled vector."""
     name, before = model.rvs_to_values[element.rv].name, 0
     for variable, shape, size, *_ in x.point_map_info:
         if variable == name:
             return before + int(np.ravel_multi_index(element.place, shape) if shape else 0)
         before += size
-    raise ValueError(f"{element.rv.name!r} is discrete, and has no metric.")
+    raise ValueError(f"{element.rv.name!r} is discrete, so it has no metric.")
 
 
 def _moved(
@@ -307,7 +307,7 @@ def _moved(
     step: np.ndarray,
     model: pm.Model,
 ) -> list[np.ndarray]:
-    """Values of all value variables with two of the raveled ones moved."""
+    """Values of all value variables, with two elements of the raveled vector moved."""
     moved = x.data.copy()
     moved[list(places)] += step
     there = point | DictToArrayBijection.rmap(RaveledVars(moved, x.point_map_info))
@@ -318,7 +318,7 @@ def _moved(
 
 
 def _through(idata: Any, name: str) -> np.ndarray:
-    """A statistic through tuning and after: chains, steps that have it, draws."""
+    """Return a statistic during tuning and sampling, by chain, step method and draw."""
     parts = []
     for group in (idata.warmup_sample_stats, idata.sample_stats):
         values = group[name].values
@@ -327,12 +327,12 @@ def _through(idata: Any, name: str) -> np.ndarray:
 
 
 def _window_means(values: np.ndarray, tuned: int, width: int) -> tuple[np.ndarray, np.ndarray]:
-    """Means over windows that do not straddle the end of tuning."""
+    """Means over windows that do not extend across the end of tuning."""
     centres, means = [], []
     for first, last in ((0, tuned), (tuned, len(values))):
         for start in range(first, last, width):
             stop = min(start + width, last)
-            # A last window much shorter than the others would jump about.
+            # The mean of a last window much shorter than the others would be noisy.
             if stop - start >= width / 2:
                 centres.append((start + stop - 1) / 2)
                 means.append(values[start:stop].mean())

@@ -1,4 +1,4 @@
-"""What draws are worth: effective sizes, moments with their errors, agreement of chains."""
+"""Quality of draws: effective sample sizes, moments with their errors, agreement of chains."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -23,14 +23,14 @@ __all__ = [
 ]
 
 Draws = dict[str, np.ndarray]
-"""Draws of variables, (chain, draw, …) each."""
+"""Draws of variables by name, each of shape (chain, draw, …)."""
 
 ENOUGH = 400
-"""Effective draws from which a summary can be relied on, by ArviZ's rule of thumb."""
+"""Number of effective draws needed for a reliable summary, by ArviZ's rule of thumb."""
 TOLERANCE = 5.0
-"""Standard errors between two estimates that chance does not explain."""
+"""Difference of two estimates, in standard errors, that is not explained by chance."""
 LEAST_MOVES = 0.05
-"""Share of transitions below which a chain stands still, whatever its effective size."""
+"""Fraction of moves below which a chain counts as stuck, whatever its effective sample size."""
 LARGEST_RHAT = 1.05
 TAILS = (0.05, 0.95)
 
@@ -41,7 +41,7 @@ def free_draws(idata: Any, model: pm.Model) -> Draws:
 
 
 def comparable(draws: Draws, model: pm.Model) -> Draws:
-    """The draws with logarithms of positive variables, whose sd may not exist."""
+    """Replace positive variables, whose sd may not exist, by their logarithms."""
     transforms = {rv.name: model.rvs_to_transforms[rv] for rv in model.free_RVs}
     positive = {
         name for name, transform in transforms.items() if getattr(transform, "name", None) == "log"
@@ -50,19 +50,19 @@ def comparable(draws: Draws, model: pm.Model) -> Draws:
 
 
 def effective_sizes(draws: Draws) -> tuple[float, float]:
-    """Bulk and tail effective sample size, the least over all variables' elements."""
+    """Bulk and tail effective sample sizes, the minimum over the elements of all variables."""
     bulk = min(pm.stats.ess(x, method="bulk") for x in _elements(draws))
     tail = min(pm.stats.ess(x, method="tail", prob=TAILS) for x in _elements(draws))
     return float(bulk), float(tail)
 
 
 def largest_rhat(draws: Draws) -> float:
-    """R-hat of the element on which the chains agree least; NaN with one chain."""
+    """Largest r-hat over all elements; NaN with one chain."""
     return max(float(pm.stats.rhat(x)) for x in _elements(draws))
 
 
 def least_moves(draws: Draws) -> float:
-    """Share of transitions that change a variable, in the chain where it is least."""
+    """Fraction of transitions that change a variable, the minimum over chains."""
     return min(_moves(values) for values in draws.values())
 
 
@@ -102,13 +102,13 @@ def _moments(x: np.ndarray) -> tuple[float, float, float, float]:
     if sd == 0:
         return mean, 0.0, 0.0, 0.0
     squares = (x - mean) ** 2
-    # The sd's error is the variance's by the delta method.
+    # The error of the sd follows from that of the variance by the delta method.
     sd_error = squares.std() / np.sqrt(pm.stats.ess(squares, method="mean")) / (2 * sd)
     return mean, sd / np.sqrt(pm.stats.ess(x, method="mean")), sd, sd_error
 
 
 def _quantiles(x: np.ndarray) -> list[float]:
-    """Quantiles with their standard errors, by those of the share of draws below each."""
+    """Quantiles and their standard errors, from those of the fraction of draws below each."""
     if np.ptp(x) == 0:
         return [x.flat[0], 0.0] * len(TAILS)
     found = []

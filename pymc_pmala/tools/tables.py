@@ -1,4 +1,4 @@
-"""How a result is shown as a table: in a terminal by rich, in a notebook as HTML."""
+"""Results that print as tables: by rich in a terminal, as HTML in a notebook."""
 
 import html
 import io
@@ -16,9 +16,9 @@ class Tabular:
 
     _TITLE: ClassVar[str]
     _TEXT: ClassVar[tuple[str, ...]]
-    """Headings of the first columns, which hold text."""
+    """Headings of the first columns, which contain text."""
     _NUMBERS: ClassVar[tuple[str, ...]]
-    """Headings of those after them."""
+    """Headings of the remaining columns, which contain numbers."""
 
     def _cells(self) -> Sequence[Sequence[str]]:
         raise NotImplementedError
@@ -42,7 +42,7 @@ class Tabular:
     def __str__(self) -> str:
         """Render as plain text."""
         out = io.StringIO()
-        # As wide as it has to be. In a notebook rich would display it at once, and write nothing.
+        # Wide enough for any table. In a notebook, rich would display it and write nothing.
         console = Console(file=out, width=1000, color_system=None, force_jupyter=False)
         console.print(self.__rich__())
         return out.getvalue().rstrip()

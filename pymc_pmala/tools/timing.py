@@ -1,4 +1,4 @@
-"""How long a run takes, phase by phase: setting up, tuning, sampling."""
+"""Time of a run by phase: set-up, tuning and sampling."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -21,18 +21,18 @@ __all__ = [
 ]
 
 Clock = Callable[[], float]
-"""A function that tells the time in seconds."""
+"""A function that returns the time in seconds."""
 
-# One process for all, so that their times can be compared.
+# All chains run in one process, so that their times can be compared.
 QUIET = {"cores": 1, "progressbar": False, "compute_convergence_checks": False}
-# Draws of a chain that ends by the clock: more than any chain should need.
+# Number of draws of a chain that is ended by the clock: more than any chain should need.
 MANY = 50_000
-# Draws of each of nutpie's chains from which the time of a draw is first foretold.
+# Number of draws per chain of nutpie from which the time of a draw is first estimated.
 PILOT = 100
 
 
 class TimedRun(NamedTuple):
-    """What a sampler returned, and the seconds of its phases, all chains together."""
+    """The draws of a sampler and the seconds of its phases, summed over all chains."""
 
     idata: Any
     setup: float
@@ -41,17 +41,17 @@ class TimedRun(NamedTuple):
 
 
 class PhaseClock:
-    """Callback of `pm.sample` that adds up the time of tuning and of recorded draws.
+    """Callback of `pm.sample` that measures the time of tuning and of recorded draws.
 
-    The very first draw is left to the set-up, whose end nothing else marks.
+    The very first draw counts as part of the set-up, because nothing else marks its end.
 
     Parameters
     ----------
     now : callable
-        Tells the time.
+        Returns the time.
     seconds : float, optional
-        Time for the recorded draws of the first chain, after which it ends. The others make as
-        many draws, unless they take three times as long.
+        Time for the recorded draws of the first chain, after which it is ended. The other chains
+        make the same number of draws, unless they take three times as long.
     watch : callable, optional
         Called with every draw; its own time is not counted.
 
@@ -80,7 +80,7 @@ class PhaseClock:
         self._last: float | None = None
 
     def __call__(self, trace: Any, draw: Any) -> None:
-        """Take note of a draw."""
+        """Record a draw."""
         elapsed = 0.0 if self._last is None else self.now() - self._last
         if draw.chain != self._chain:
             self._chain, self._chain_began, self._chain_recorded = draw.chain, self.sampling, 0
@@ -96,11 +96,11 @@ class PhaseClock:
         self._last = self.now()
         if self._seconds is not None and self._is_enough():
             self.end_chain()
-            # PyMC's documented way to end a chain from a callback; the next one follows.
+            # PyMC's documented way to end a chain from a callback; the next chain then starts.
             raise KeyboardInterrupt
 
     def _is_enough(self) -> bool:
-        """Whether the chain has had its time, or its draws."""
+        """Whether the chain has used its time or made its draws."""
         elapsed = self.sampling - self._chain_began
         if self._chain != self._first:
             return self._chain_recorded >= self._length or elapsed > 3.0 * (self._seconds or 0.0)
@@ -114,17 +114,17 @@ def timed_sample(
     options: dict[str, Any],
     clock: PhaseClock,
 ) -> TimedRun:
-    """Sample with `pm.sample`, by the step that a function makes or by PyMC's NUTS.
+    """Sample with `pm.sample`, using the step method that a function returns or PyMC's NUTS.
 
     Parameters
     ----------
     model : pm.Model
     step : callable or None
-        Called in the model's context, its time being part of the set-up; None is NUTS as
-        PyMC initialises it.
+        Function that returns the step method, called in the model's context as part of the
+        set-up. None stands for NUTS as initialised by PyMC.
     options : dict
-        ``draws``, ``chains``, ``random_seed`` and whatever else `pm.sample` takes. Without
-        ``draws``, chains end by the clock.
+        ``draws``, ``chains``, ``random_seed`` and other arguments of `pm.sample`. Without
+        ``draws``, chains are ended by the clock.
     clock : PhaseClock
     """
     start = clock.now()
@@ -133,7 +133,7 @@ def timed_sample(
         clock.end_chain = lambda: _end_chains(method.get("step", []))
         idata = pm.sample(callback=clock, **method, **({"draws": MANY} | options), **QUIET)
     total = clock.now() - start
-    # Chains that were ended by the clock are cut to equal lengths.
+    # Chains that were ended by the clock are truncated to equal lengths.
     kept = idata.posterior.sizes["chain"] * idata.posterior.sizes["draw"]
     sampling = clock.sampling * min(1.0, kept / clock.recorded)
     return TimedRun(idata, total - clock.tuning - clock.sampling, clock.tuning, sampling)
@@ -155,8 +155,8 @@ def timed_nutpie(
 ) -> TimedRun:
     """Compile and sample with nutpie, as `pm.sample` calls it.
 
-    Without ``draws`` in the options, runs of growing length find how many draws a chain makes
-    in the given seconds. Without jitter all chains start at the model's initial point.
+    Without ``draws`` in the options, runs of increasing length determine how many draws a chain
+    makes in the given time. Without jitter, all chains start at the initial point of the model.
     """
     import nutpie
 
@@ -179,7 +179,7 @@ def timed_nutpie(
         return run(options["draws"])
     wanted, draws = (seconds or 0.0) * options["chains"], PILOT
     found = run(draws)
-    # A short run tells too little of the time of a draw: most of it is spent on starting.
+    # The time per draw cannot be estimated from a short run, which is dominated by its start.
     while found.sampling < 0.8 * wanted and draws < MANY:
         draws = int(min(MANY, draws * np.clip(wanted / found.sampling, 1.5, 30.0)))
         found = run(draws)
@@ -187,9 +187,9 @@ def timed_nutpie(
 
 
 def sampling_share(idata: Any) -> float:
-    """Share of a run of nutpie's that went into the recorded draws.
+    """Fraction of the time of a nutpie run that was spent on the recorded draws.
 
-    Draws come with their number of gradients, which is what the time goes into.
+    It is computed from the number of gradients of each draw, which dominate the time.
     """
     tuned = float(idata.warmup_sample_stats["n_steps"].sum())
     kept = float(idata.sample_stats["n_steps"].sum())
@@ -197,6 +197,6 @@ def sampling_share(idata: Any) -> float:
 
 
 def start_compilers() -> None:
-    """Compile something trivial: what a first compilation costs a process is not a model's."""
+    """Compile a trivial function, so that one-off costs are not attributed to the model."""
     x = pt.vector()
     pytensor.function([x], pt.exp(x).sum())(np.zeros(2, dtype=x.dtype))

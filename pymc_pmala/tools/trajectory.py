@@ -1,4 +1,4 @@
-"""Draws in the coordinates in which they were sampled, and the metric at each of them."""
+"""Draws in the coordinates in which they were sampled, and the metric at each draw."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -45,7 +45,7 @@ def unconstrained_points(
 def metric_along(
     points: Sequence[Mapping[str, np.ndarray]], model: pm.Model, metric: MetricChoice
 ) -> Iterator[tuple[RaveledVars, np.ndarray]]:
-    """The raveled continuous value variables and G at each point."""
+    """Return the raveled continuous value variables and G at each point."""
     target = make_target(model, model.continuous_value_vars, points[0])
     with no_stack_traces():
         matrix = build_metric(metric, target).matrix()

@@ -1,4 +1,4 @@
-"""What the draws of several samplers are worth, and which sampler is recommended."""
+"""Evaluation of the draws of several samplers, and the recommendation of one of them."""
 
 import math
 from collections.abc import Sequence
@@ -26,39 +26,39 @@ from pymc_pmala.tools.timing import TimedRun
 
 __all__ = ["SamplerFigures", "number", "recommend", "sampler_figures", "three_figures"]
 
-# What `pm.sample` takes of itself: recommended unless another is clearly faster.
+# Defaults of `pm.sample`, which are recommended unless another sampler is clearly faster.
 DEFAULTS = ("NUTS", "nutpie")
 CLEARLY = 1.25
 
 
 class SamplerFigures(NamedTuple):
-    """What was measured of one sampler.
+    """Measurements of one sampler.
 
     Attributes
     ----------
     name : str
-        The sampler.
+        Name of the sampler.
     bulk_ess, tail_ess : float
-        Effective sample sizes, each the least over all elements of the free variables.
+        Effective sample sizes, each the minimum over all elements of the free variables.
     ess_per_second : float
-        The smaller of the two by second of sampling.
+        The smaller of the two per second of sampling.
     seconds_to_enough : float
-        Seconds from the model to 400 effective draws: compiling, tuning and sampling.
+        Time from the model to 400 effective draws, including compiling and tuning.
     compile_seconds, tuning_seconds, sampling_seconds : float
-        Time of each phase, all chains together. Compiling is everything before the first
+        Time of each phase, summed over all chains. Compiling is everything before the first
         draw.
     rhat : float
-        The largest; NaN with one chain.
+        Largest r-hat; NaN with one chain.
     divergences : int
-        Divergent draws.
+        Number of divergent draws.
     disagreement : float
-        How far its means, sds, 5 % and 95 % quantiles are from other samplers', in Monte Carlo
-        standard errors: the largest over elements, the median over samplers whose chains agree
-        with each other. The Langevin samplers, which share a metric, are held against NUTS and
-        nutpie where these have run. Positive variables count by their logarithms. NaN without
-        another sampler.
+        Largest difference of the means, sds, 5 % and 95 % quantiles from those of the other
+        samplers, in Monte Carlo standard errors: the maximum over elements and the median over
+        the samplers whose chains agree with each other. The Langevin samplers, which share a
+        metric, are compared with NUTS and nutpie if these were run. Positive variables are
+        compared on the log scale. NaN if there is no other sampler.
     trouble : str or None
-        Why its draws cannot be relied on.
+        Why the draws are not reliable; None if they are.
     """
 
     name: str
@@ -78,7 +78,7 @@ class SamplerFigures(NamedTuple):
 def sampler_figures(
     found: dict[str, TimedRun | str], model: pm.Model, chains: int
 ) -> list[SamplerFigures]:
-    """Figures of each sampler, the fastest first and those in trouble last."""
+    """Measurements of each sampler, with the fastest first and unreliable ones last."""
     continuous = [v.name for v in model.free_RVs if v.dtype in continuous_types]
     figures, known = [], {}
     for name, run in found.items():
@@ -96,7 +96,7 @@ def sampler_figures(
 def _measure(
     name: str, run: TimedRun, draws: Draws, continuous: list[str], chains: int
 ) -> SamplerFigures:
-    """What a sampler's own draws say."""
+    """Measurements of a sampler from its own draws."""
     bulk, tail = effective_sizes(draws)
     rate = min(bulk, tail) / run.sampling
     rhat = largest_rhat(draws)
@@ -106,7 +106,7 @@ def _measure(
     if kept < chains:
         trouble = f"{chains - kept} of its {chains} chains were too slow to be counted"
     elif moves < LEAST_MOVES:
-        trouble = f"a chain moved in {100 * moves:.1f} % of its transitions only"
+        trouble = f"a chain moved in {100 * moves:.1f} % of its transitions"
     elif rhat > LARGEST_RHAT:
         trouble = f"its chains disagree, r-hat is {rhat:.2f}"
     diverging = run.idata.sample_stats.get("diverging")
@@ -126,17 +126,17 @@ def _measure(
 
 
 Estimates = tuple[np.ndarray, np.ndarray]
-"""Of each quantity (rows) and element, and their standard errors."""
+"""Estimates of each quantity (rows) and element (columns), and their standard errors."""
 QUANTITIES = ("means", "sds", *(f"{p:.0%} quantiles" for p in TAILS))
 
 
 def _judge(
     figures: SamplerFigures, known: dict[str, Estimates], sound: Sequence[str]
 ) -> SamplerFigures:
-    """With what the other samplers say, those that are sound by themselves."""
+    """Compare a sampler with the others, considering only those without trouble of their own."""
     defaults = [name for name in sound if name in DEFAULTS and name != figures.name]
     others = [name for name in sound if name not in DEFAULTS and name != figures.name]
-    # The Langevin samplers share a metric, and may be wrong together.
+    # The Langevin samplers share a metric, so they may all be wrong in the same way.
     groups = [defaults, others] if figures.name in DEFAULTS else [defaults or others]
     found = [_median([_distance(known[figures.name], known[n]) for n in g]) for g in groups if g]
     if not found:
@@ -149,24 +149,24 @@ def _judge(
 
 
 def _median(distances: Sequence[tuple[float, str]]) -> tuple[float, str]:
-    """The lower of two: of three samplers the one that differs from both is the odd one out."""
+    """Lower median: of three samplers, only one that differs from both others is suspect."""
     return sorted(distances)[(len(distances) - 1) // 2]
 
 
 def _distance(a: Estimates, b: Estimates) -> tuple[float, str]:
-    """The largest difference of two samplers' estimates, in standard errors, and of what."""
+    """Largest difference of two samplers' estimates in standard errors, and its quantity."""
     with np.errstate(divide="ignore", invalid="ignore"):
         away = np.abs(a[0] - b[0]) / np.hypot(a[1], b[1])
-    # 0/0: a variable that is constant in both.
+    # 0/0: the variable is constant in both.
     largest = np.max(np.nan_to_num(away, nan=0.0, posinf=np.inf), axis=1)
     return float(np.max(largest)), QUANTITIES[int(np.argmax(largest))]
 
 
 def recommend(figures: Sequence[SamplerFigures]) -> tuple[str | None, str]:
-    """The sampler with the least time to enough draws; a default if it is nearly as fast."""
+    """Recommend the sampler that is fastest to 400 draws, or a default that is nearly as fast."""
     sound = [f for f in figures if f.trouble is None and math.isfinite(f.seconds_to_enough)]
     if not sound:
-        return None, "No sampler can be recommended: the draws of none can be relied on."
+        return None, "No sampler can be recommended: none of them produced reliable draws."
     best, *others = sound
     chosen = best
     time_of_best = f"{ENOUGH} effective draws in {three_figures(best.seconds_to_enough)} s"
@@ -187,17 +187,17 @@ def recommend(figures: Sequence[SamplerFigures]) -> tuple[str | None, str]:
     if long_run.ess_per_second > CLEARLY * chosen.ess_per_second:
         reason += (
             f". For a long run use {long_run.name}, which has "
-            f"{three_figures(long_run.ess_per_second)} effective draws a second, not "
+            f"{three_figures(long_run.ess_per_second)} effective draws per second instead of "
             f"{three_figures(chosen.ess_per_second)}"
         )
     return chosen.name, reason + "."
 
 
 def number(value: float, form: str) -> str:
-    """Format a number, or a dash if there is none."""
+    """Format a number, with a dash for NaN."""
     return "–" if math.isnan(value) else f"{value:{form}}"
 
 
 def three_figures(value: float) -> str:
-    """Format a number with three figures, or as a whole number if it is larger than that."""
+    """Format a number with three significant figures, or as an integer from 100 on."""
     return number(value, ".0f" if value >= 100 else ".3g")
