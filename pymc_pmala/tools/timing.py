@@ -43,7 +43,7 @@ class TimedRun(NamedTuple):
 class PhaseClock:
     """Callback of `pm.sample` that measures the time of tuning and of recorded draws.
 
-    The very first draw counts as part of the set-up, because nothing else marks the end of the set-up.
+    The very first draw counts as part of the set-up, because nothing else marks the end of it.
 
     Parameters
     ----------
