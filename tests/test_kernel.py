@@ -7,6 +7,7 @@ import pymc as pm
 import pytensor.tensor as pt
 import pytest
 from scipy import stats
+from transitions import BY_C
 
 from pymc_pmala import Info, make_kernel
 
@@ -177,3 +178,42 @@ def test_an_unknown_drift_is_refused():
 def test_a_metric_that_is_not_positive_definite_is_refused():
     with pytest.raises(ValueError, match="not positive definite"):
         make_kernel(normal_model(), metric=np.array([1.0, -1.0]))
+
+
+@pytest.mark.skipif(BY_C, reason="numba does not compile there")
+def test_numba_compiles_the_loop(monkeypatch):
+    """Without the loop `run` would be right, too, but slow: it is not to call `propose`."""
+    kernel = make_kernel(normal_model())
+    state, noise = kernel.init(kernel.start), noise_for(kernel, 5)
+    monkeypatch.setattr(kernel, "propose", None)
+    _, info = kernel.run(state, *noise, kernel.scales(0.5))
+    assert info.transitions == 5
+
+
+@pytest.mark.skipif(BY_C, reason="numba does not compile there")
+def test_compiled_code_calls_compiled_code_by_its_address():
+    import numba
+
+    from pymc_pmala.kernel.machine_code import address_of, call_at_signature
+
+    @numba.njit
+    def halve(x, n):
+        if n < 0:
+            raise ValueError("negative")
+        return x / 2, n + 1
+
+    halve(np.ones(3), 0)
+    [compiled] = halve.overloads.values()
+    call_at = call_at_signature(compiled.signature)
+
+    @numba.njit
+    def repeat(address, x, n, times):
+        for _ in range(times):
+            x, n = call_at(address, (x, n))
+        return x, n
+
+    x, n = repeat(address_of(compiled), np.ones(3), 0, 1000)
+    np.testing.assert_array_equal(x, 0.5**1000)
+    assert n == 1000
+    with pytest.raises(ValueError, match="negative"):
+        repeat(address_of(compiled), np.ones(3), -1, 1)

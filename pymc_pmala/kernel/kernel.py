@@ -236,21 +236,23 @@ class Kernel:
 
     def _held(self) -> list[Any]:
         """Values of the shared variables that the transition reads."""
-        first = 6 + len(self.factor)
-        return [container.storage[0] for container in self._transition.input_storage[first:]]
+        storage = getattr(self._transition, "input_storage", ())
+        return [container.storage[0] for container in storage[6 + len(self.factor) :]]
 
     def _make_loop(self, state: State) -> None:
-        """Compile the loop, if numba has compiled the transition; it must have been called."""
+        """Compile the loop, if it is numba that compiles the transition."""
         # Numba takes a second to load, and PyMC 5 does without it.
         from numba.core.errors import NumbaError
 
-        self.init(state.x, state.factor)
-        self._loop = compiled_loop(self._transition, len(state.factor), self.varies)
+        noise, scales = np.zeros_like(state.x), self.as_arrays(_ONE)
+        self.propose(state, noise, scales)
+        x, logp, force, factor, _ = state
+        arguments = (noise, *scales, x, logp, force, *factor, *self._held())
+        self._loop = compiled_loop(self._transition, arguments, len(factor), self.varies)
         if self._loop is None:
             return
-        nothing = np.zeros((0, self.dimension), self.dtype), np.zeros(0), self.as_arrays(_ONE)
         try:
-            self._run_compiled(state, *nothing)
+            self._run_compiled(state, noise[None][:0], np.zeros(0), scales)
         except NumbaError as error:
             # The transitions can still be called one by one.
             _log.debug("The loop over transitions could not be compiled: %s", error)

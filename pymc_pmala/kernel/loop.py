@@ -1,7 +1,8 @@
 """Any number of transitions in one call of compiled code."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from hashlib import sha256
 from typing import Any
 
@@ -17,12 +18,12 @@ _NAME = "transitions"
 # A ratio that is not a finite number rejects. Outside the support that is a rejection like any
 # other; anywhere else it means that the geometry cannot be computed there.
 _SOURCE = """
-def transitions(noises, log_uniforms, a, s, x, logp, force, {factor}log_det{data}):
+def transitions(address, noises, log_uniforms, a, s, x, logp, force, {factor}log_det{data}):
     acceptance, accepted, rejections, diverging = 0.0, 0, 0, 0
     source = destination = x
     for i in range(len(noises)):
-        ratio, new_log_det, new_x, new_logp, new_force{outputs} = transition(
-            noises[i], a, s, x, logp, force, {factor}{data_first}
+        ratio, new_log_det, new_x, new_logp, new_force{outputs} = call_at(
+            address, (noises[i], a, s, x, logp, force, {factor}{data_first})
         )
         log_ratio = ratio[()]
         if np.isfinite(log_ratio):
@@ -43,15 +44,21 @@ def transitions(noises, log_uniforms, a, s, x, logp, force, {factor}log_det{data
 """
 
 
-def compiled_loop(function: Any, parts: int, varies: bool) -> Callable | None:
+def compiled_loop(
+    function: Any, arguments: Sequence[np.ndarray], parts: int, varies: bool
+) -> Callable | None:
     """Return the loop over a transition that numba has compiled; None if it was not numba.
 
-    The loop calls the machine code of the transition: what it computes is the same to the bit.
+    The loop calls the machine code of the transition by its address. It computes the same to the
+    bit, nothing is compiled twice, and models whose transitions have the same types share the loop
+    in numba's cache.
 
     Parameters
     ----------
     function : pytensor function
-        One transition, called at least once; see `transition_graph`.
+        One transition; see `transition_graph`.
+    arguments : sequence of ndarray
+        What it was called with, the values of its shared variables included.
     parts : int
         Number of parts of the metric's factor.
     varies : bool
@@ -65,16 +72,22 @@ def compiled_loop(function: Any, parts: int, varies: bool) -> Callable | None:
         Returns what `Info` has, and the state.
     """
     jitted = getattr(getattr(function, "vm", None), "jit_fn", None)
-    transition = getattr(jitted, "chosen", jitted)
+    transition: Any = getattr(jitted, "chosen", jitted)
     if not hasattr(transition, "py_func"):
         return None
     # Numba takes a second to load, and PyMC 5 does without it.
+    import numba
     from pytensor.link.numba.cache import compile_numba_function_src
     from pytensor.link.numba.dispatch.basic import numba_njit
 
+    from pymc_pmala.kernel.machine_code import address_of, call_at_signature
+
+    compiled = transition.overloads.get(tuple(map(numba.typeof, arguments)))
+    if compiled is None:
+        return None
     factor = [f"factor_{i}" for i in range(parts)]
     outputs = [f"new_factor_{i}" for i in range(parts)] if varies else []
-    data = [f"data_{i}" for i in range(len(function.input_storage) - 6 - parts)]
+    data = [f"data_{i}" for i in range(len(arguments) - 6 - parts)]
     text = _SOURCE.format(
         factor="".join(f"{name}, " for name in factor),
         data="".join(f", {name}" for name in data),
@@ -85,13 +98,18 @@ def compiled_loop(function: Any, parts: int, varies: bool) -> Callable | None:
             for old, new in zip(factor, outputs, strict=False)
         ),
     )
-    key = getattr(jitted, "key", None)
-    if key is not None:
-        key = sha256(f"{cache_version()} {key} {text}".encode()).hexdigest()
-    environment: dict[str, Any] = {"__name__": __name__, "np": np, "math": math}
-    environment["transition"] = transition
+    key = None
+    if config.numba__cache:
+        key = sha256(f"{cache_version()} {compiled.signature} {text}".encode()).hexdigest()
+    environment: dict[str, Any] = {
+        "__name__": __name__,
+        "np": np,
+        "math": math,
+        "call_at": call_at_signature(compiled.signature),
+    }
     with config.change_flags(numba__fastmath=False):
-        loop = compile_numba_function_src(text, _NAME, environment, cache_key=key)
-        return numba_njit(
-            loop, final_function=True, cache=key is not None, fastmath=False, error_model="numpy"
+        written = compile_numba_function_src(text, _NAME, environment, cache_key=key)
+        loop = numba_njit(
+            written, final_function=True, cache=key is not None, fastmath=False, error_model="numpy"
         )
+    return partial(loop, address_of(compiled))
