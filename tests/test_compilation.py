@@ -125,6 +125,18 @@ def test_what_cannot_be_written_is_left_to_pytensor_with_one_warning(write, monk
 
 
 @by_numba
+@pytest.mark.slow
+def test_products_and_triangular_systems_can_be_left_to_pytensor(monkeypatch):
+    monkeypatch.setattr("pymc_pmala.compile.numba.graph_function", broken)
+    m = pt.matrix("m", shape=(3, 3))
+    solved = pt.linalg.solve_triangular(m, m @ m, lower=True)
+    with pytest.warns(UserWarning, match="report the model"):
+        function = compile_graph([m], [solved], pm.Model(), mode="NUMBA")
+    value = np.tri(3) + np.eye(3)
+    np.testing.assert_allclose(function(value)[0], value, rtol=1e-13)
+
+
+@by_numba
 def test_what_pytensor_refuses_as_well_is_an_error_without_a_warning():
     x, y = pt.dvectors("xy")
     function = compile_graph([x, y], [x + y], pm.Model(), mode="NUMBA")

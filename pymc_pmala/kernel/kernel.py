@@ -37,7 +37,7 @@ class State(NamedTuple):
     factor : tuple of ndarray
         The parts of the triangular factor L of the metric G = LLᵀ.
     log_det : float
-        Log |G|; not finite where another metric stands for one that has no factor.
+        Log-determinant of G; not finite where G has no factor and another metric replaces it.
     """
 
     x: np.ndarray
