@@ -5,6 +5,7 @@ import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 import pytest
+from pytensor.scan.op import Scan
 from pytensor.tensor.math import Dot
 from scipy.linalg import solve_triangular
 
@@ -98,6 +99,29 @@ def test_products_and_systems_in_a_loop_follow_the_same_rules(left_to_pytensor):
     state = np.ones(3)
     for found in function(matrix, state)[0]:
         state = solve_triangular(matrix, matrix @ state, lower=True)
+        np.testing.assert_allclose(found, state, rtol=1e-12)
+
+
+def test_loops_that_are_left_to_pytensor_use_the_same_routines():
+    from pymc_pmala.compile.numba.linear_algebra import with_routines
+
+    a, x, n = pt.matrix("a", shape=(3, 3)), pt.vector("x", shape=(3,)), pt.lscalar("n")
+
+    def step(state, matrix):
+        return pt.linalg.solve_triangular(matrix, pt.tanh(matrix @ state), lower=True, b_ndim=1)
+
+    states = pytensor.scan(
+        step, outputs_info=[x], non_sequences=[a], n_steps=n, return_updates=False
+    )
+    function = by_numba([a, x, n], [states])
+    [loop] = [v.op for v in function.maker.fgraph.apply_nodes if isinstance(v.op, Scan)]
+    left = [type(node.op) for node in with_routines(loop).fgraph.apply_nodes]
+    assert Dot not in left
+    assert SolveTriangular not in left
+    matrix = np.random.default_rng(1).normal(size=(3, 3)) + 3.0 * np.eye(3)
+    state = np.ones(3)
+    for found in function(matrix, state, np.array(4))[0]:
+        state = solve_triangular(matrix, np.tanh(matrix @ state), lower=True)
         np.testing.assert_allclose(found, state, rtol=1e-12)
 
 

@@ -172,7 +172,8 @@ def _root(variable: Variable) -> Variable:
 
 def _call(node: Apply, source: Source) -> None:
     """Write a call of pytensor's function for a node."""
-    called = source.function(node.op, node)
+    op = linear_algebra.with_routines(node.op) if isinstance(node.op, Scan) else node.op
+    called = source.function(op, node)
     arguments = ", ".join(source.argument(variable) for variable in node.inputs)
     results = [source.fresh("r") for _ in node.outputs]
     source.put(f"{', '.join(results)} = {called}({arguments})")

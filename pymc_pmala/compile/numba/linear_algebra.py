@@ -7,6 +7,7 @@ and a plain call of the BLAS or a few nested loops are enough.
 """
 
 from collections.abc import Callable
+from copy import copy
 from functools import cache
 from typing import Any
 
@@ -15,7 +16,8 @@ from numba.extending import overload
 from pytensor import config
 from pytensor.graph.basic import Apply, Variable
 from pytensor.link.numba.cache import compile_numba_function_src
-from pytensor.link.numba.dispatch.basic import numba_njit
+from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_default_op_cache_key
+from pytensor.scan.op import Scan
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.math import Dot
 
@@ -25,7 +27,7 @@ from pymc_pmala.compile.numba.options import NJIT_OPTIONS
 from pymc_pmala.compile.numba.source import Source
 from pymc_pmala.version import cache_version
 
-__all__: list[str] = []
+__all__ = ["with_routines"]
 
 # Above this number of rows LAPACK is faster than plain loops.
 _MAX_ROWS = 32
@@ -41,32 +43,41 @@ def _unbatched(op: Blockwise, node: Apply, source: Source, destroyed: Destroyed)
 
 @write_node.register(Dot)
 def _product(op: Dot, node: Apply, source: Source, destroyed: Destroyed) -> bool:
-    left, right = node.inputs
-    if not _have_one_float_type(left, right) or left.type.ndim != 2 or right.type.ndim != 2:
+    routine = _product_routine(node)
+    if routine is None:
         return False
-    # The BLAS has faster routines for products with a vector.
-    if right.type.shape[1] == 1:
-        routine = _matrix_column
-    elif left.type.shape[0] == 1:
-        routine = _row_matrix
-    else:
-        routine = _matrix_matrix
     _call(routine, node, source)
     return True
 
 
+def _product_routine(node: Apply) -> Callable | None:
+    left, right = node.inputs
+    if not _have_one_float_type(left, right) or left.type.ndim != 2 or right.type.ndim != 2:
+        return None
+    # The BLAS has faster routines for products with a vector.
+    if right.type.shape[1] == 1:
+        return _matrix_column
+    return _row_matrix if left.type.shape[0] == 1 else _matrix_matrix
+
+
 @write_node.register(SolveTriangular)
 def _solve_triangular(op: Any, node: Apply, source: Source, destroyed: Destroyed) -> bool:
-    matrix, right = node.inputs
-    n = matrix.type.shape[0]
-    if not _have_one_float_type(matrix, right) or matrix.type.ndim != 2:
+    routine = _substitution_routine(op, node)
+    if routine is None:
         return False
-    if n is None or n > _MAX_ROWS or op.unit_diagonal:
-        return False
-    routine = _substitute_vector if right.type.ndim == 1 else _substitute_columns
     # pytensor may let the solution overwrite the right-hand side, but it need not.
     _call(routine, node, source, str(op.lower))
     return True
+
+
+def _substitution_routine(op: Any, node: Apply) -> Callable | None:
+    matrix, right = node.inputs
+    n = matrix.type.shape[0]
+    if not _have_one_float_type(matrix, right) or matrix.type.ndim != 2:
+        return None
+    if n is None or n > _MAX_ROWS or op.unit_diagonal:
+        return None
+    return _substitute_vector if right.type.ndim == 1 else _substitute_columns
 
 
 @write_node.register(Cholesky)
@@ -198,3 +209,56 @@ def _factorise(matrix):
                 rest -= factor[i, k] * factor[j, k]
             factor[i, j] = rest / pivot
     return factor
+
+
+# ---- Loops that are left to pytensor ---------------------------------------------------
+
+
+class _RoutineDot(Dot):
+    """Marks products in the inner graph of a Scan for the routines above."""
+
+
+class _RoutineSolveTriangular(SolveTriangular):
+    """Marks triangular systems in the inner graph of a Scan for the routines above."""
+
+
+def with_routines(op: Scan) -> Scan:
+    """Return a Scan for which pytensor uses the routines of this file in the inner graph.
+
+    It is for a Scan that cannot be written out, and is only converted, never part of a graph.
+    """
+    inner = op.fgraph.unfreeze()
+    for node in inner.toposort():
+        marked: Any = None
+        if isinstance(node.op, Scan):
+            marked = with_routines(node.op)
+        elif type(node.op) is Dot and _product_routine(node):
+            marked = _RoutineDot()
+        elif type(node.op) is SolveTriangular and _substitution_routine(node.op, node):
+            marked = _RoutineSolveTriangular(**node.op._props_dict())
+        if marked is not None:
+            outputs = [output.clone() for output in node.outputs]
+            Apply(marked, node.inputs, outputs)
+            inner.replace_all(zip(node.outputs, outputs, strict=True), import_missing=True)
+    changed = copy(op)
+    changed.fgraph = inner.freeze()
+    return changed
+
+
+@register_funcify_default_op_cache_key(_RoutineDot)
+def _convert_product(op: _RoutineDot, node: Apply, **kwargs: Any) -> tuple[Any, int]:
+    routine = _product_routine(node)
+    # pytensor's key does not know of static shapes.
+    return routine, cache_version([_matrix_matrix, _matrix_column, _row_matrix].index(routine))
+
+
+@register_funcify_default_op_cache_key(_RoutineSolveTriangular)
+def _convert_solve(op: Any, node: Apply, **kwargs: Any) -> tuple[Any, int]:
+    lower = op.lower
+    routine: Any = _substitution_routine(op, node)
+
+    @_routine
+    def solve(matrix, right):
+        return routine(matrix, right, lower)
+
+    return solve, cache_version()
