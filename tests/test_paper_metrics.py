@@ -61,8 +61,9 @@ def test_metric_of_fitzhugh_nagumo_is_the_gram_matrix_of_the_sensitivities():
         ]
     )
     likelihood = sensitivities @ sensitivities.T / 0.25
-    # Each prior adds the information of log θ, which is one, in the coordinate θ.
-    expected = likelihood + np.diag(theta**-2.0)
+    # Each prior adds the information of log θ, which is one, in the coordinate θ, but in its tail
+    # no less than the mean of that and of the square of its slope.
+    expected = likelihood + np.diag(np.sqrt(theta**-2.0 + 1 / 9) / theta)
     np.testing.assert_allclose(geometry.metric, expected, rtol=1e-8)
 
 
@@ -71,7 +72,7 @@ def test_a_metric_of_ones_own_may_run_through_the_loop():
     point = {"a": 0.2, "b": 0.3, "c": 2.5}
 
     def metric(model, x):
-        return fisher_information(model, x) + pt.diag(x**-2.0)
+        return fisher_information(model, x) + pt.diag(pt.sqrt(x**-2.0 + 1 / 9) / x)
 
     mine = local_geometry(point, metric=metric, model=fitzhugh_nagumo())
     fisher = local_geometry(point, model=fitzhugh_nagumo())

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytensor.tensor as pt
 from pytensor.compile.builders import OpFromGraph
-from pytensor.gradient import NullType, NullTypeGradError
+from pytensor.gradient import DisconnectedGrad, NullType, NullTypeGradError
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.op import Op
 from pytensor.graph.replace import graph_replace, vectorize_graph
@@ -120,6 +120,10 @@ def _push(
 ) -> list[Variable | None]:
     tangents = dict(known)
     nodes = list(toposort(list(outputs), blockers=list(known)))
+    # What is held constant need not have a derivative.
+    held = [node.outputs[0] for node in nodes if isinstance(node.op, DisconnectedGrad)]
+    if held:
+        nodes = list(toposort(list(outputs), blockers=[*known, *held]))
     used = {*outputs, *[variable for node in nodes for variable in node.inputs]}
     for node in nodes:
         inputs = [tangents.get(variable) for variable in node.inputs]

@@ -16,8 +16,10 @@ from pymc.distributions.custom import CustomDistRV, CustomSymbolicDistRV
 from pymc.distributions.distribution import Distribution
 from pymc.distributions.shape_utils import _change_dist_size
 from pymc.logprob.abstract import _logprob
+from pytensor.gradient import NullTypeGradError, disconnected_grad
 from pytensor.graph.basic import Constant
 from pytensor.graph.op import Op
+from pytensor.graph.utils import MethodNotDefined
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_pmala.model.factors import Factor
@@ -286,14 +288,35 @@ def transform_information(factor: Factor) -> list[Information]:
     in a tail that the transform stretches, where the log-density falls with slope a. The term
     :math:`\frac12 |a'|` is added to :math:`a^2`, so that a flat density keeps some information
     where a changes sign, in the middle of an interval.
+
+    If w is the logarithm of an unbounded variable, both :math:`w'` and a fall as 1/u, but the
+    slope g of the log-density does not. The information is then raised towards :math:`|w' g|` by
+    :math:`|w'| \sqrt{w'^2 + g^2} - w'^2`. This is the curvature in a tail :math:`e^{-u^2/2}`,
+    and the geometric mean of :math:`w'^2` and :math:`g^2` in a tail :math:`e^{-u}`.
     """
     if factor.transform is None:
         return []
-    u, log_jacobian = factor.transform
+    u, log_jacobian, stretch = factor.transform
     slope = pt.grad(log_jacobian, u, disconnected_inputs="ignore")
     bend = pt.grad(slope.sum(), u, disconnected_inputs="ignore")
     weight = slope**2 + 0.5 * pt.abs(bend)
+    if not isinstance(stretch, Constant):
+        of_density = _slope(factor.logp.sum(), u)
+        weight = weight + stretch * (pt.sqrt(stretch**2 + of_density**2) - stretch)
     return [Information(u, lambda tangents: [weight * tangents[0]])]
+
+
+def _slope(logp: TensorVariable, u: TensorVariable) -> TensorVariable:
+    """Return the gradient of a log-density, held constant if it cannot be differentiated again.
+
+    The drift then lacks a term, which leaves the sampler exact.
+    """
+    slope = pt.grad(logp, u, disconnected_inputs="ignore")
+    try:
+        pt.grad(slope.sum(), u, disconnected_inputs="ignore")
+    except (NotImplementedError, MethodNotDefined, NullTypeGradError):  # Rice has a Bessel function
+        return disconnected_grad(slope)
+    return slope
 
 
 def fallback_information(factor: Factor) -> list[QuadraticForm]:

@@ -9,7 +9,7 @@ import pytensor.tensor as pt
 from pymc.distributions.custom import CustomSymbolicDistRV
 from pymc.distributions.distribution import PartialObservedRV
 from pymc.distributions.transforms import ChainedTransform, _default_transform, logodds
-from pymc.logprob.transforms import LogTransform, Transform
+from pymc.logprob.transforms import IntervalTransform, LogTransform, Transform
 from pymc.variational.minibatch_rv import MinibatchRandomVariable, get_scaling
 from pytensor.graph.basic import Variable, equal_computations
 from pytensor.graph.op import Op
@@ -35,10 +35,14 @@ class OwnTransform(NamedTuple):
         The value variable u.
     log_jacobian : TensorVariable
         Logarithm of the Jacobian determinant of ``Factor.unconstrained`` with respect to u.
+    stretch : TensorVariable
+        The elementwise derivative of ``Factor.unconstrained`` by u, if the default coordinates are
+        logarithms and an unbounded tail may be stretched; otherwise the constant 0.
     """
 
     sampled: TensorVariable
     log_jacobian: TensorVariable
+    stretch: TensorVariable
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +123,7 @@ def _rv_factor(model: pm.Model, rv: TensorVariable, logp: TensorVariable) -> Fac
 
 def _own_transform(
     model: pm.Model, rv: TensorVariable
-) -> tuple[TensorVariable, OwnTransform | None] | None:
+) -> tuple[TensorVariable, OwnTransform] | None:
     """Return the default coordinates of a variable with a custom transform, else None.
 
     PyMC applies a custom transform on top of the default one, unless the default is disabled.
@@ -133,18 +137,26 @@ def _own_transform(
         return None
     if isinstance(used, ChainedTransform) and isinstance(used.transform_list[0], type(default)):
         rest = ChainedTransform(used.transform_list[1:])
-        return rest.backward(u, *inputs), OwnTransform(u, rest.log_jac_det(u, *inputs).sum())
+        log_jacobian = rest.log_jac_det(u, *inputs).sum()
+        return rest.backward(u, *inputs), OwnTransform(u, log_jacobian, pt.constant(0.0))
+    value, log_jacobian, stretch = u, pt.constant(0.0), pt.constant(0.0)
     if used is None and isinstance(default, LogTransform):
-        # As in the paper, use only the information about the logarithm, pulled back.
-        return default.forward(u, *inputs), None
-    value, log_jacobian = u, pt.constant(0.0)
+        # Near zero, the information about the logarithm, pulled back, is sufficient.
+        return default.forward(u, *inputs), OwnTransform(u, log_jacobian, 1.0 / u)
     if used is not None:
         value, log_jacobian = used.backward(u, *inputs), used.log_jac_det(u, *inputs).sum()
     if default is None:
-        return value, OwnTransform(u, log_jacobian)
+        return value, OwnTransform(u, log_jacobian, stretch)
     unconstrained = default.forward(value, *inputs)
     log_jacobian = log_jacobian - default.log_jac_det(unconstrained, *inputs).sum()
-    return unconstrained, OwnTransform(u, log_jacobian)
+    if isinstance(default, LogTransform) and _may_stretch(used):
+        stretch = pt.exp(used.log_jac_det(u, *inputs)) / value
+    return unconstrained, OwnTransform(u, log_jacobian, stretch)
+
+
+def _may_stretch(used: Transform | None) -> bool:
+    """Return whether a transform has an unbounded tail that is not an exponential's."""
+    return used is not None and used.ndim_supp == 0 and not isinstance(used, IntervalTransform)
 
 
 def is_logit_normal(op: Op) -> bool:
