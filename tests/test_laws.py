@@ -436,6 +436,17 @@ def correlations(eta, size=3):
     return elements(stats.beta(shape, shape, loc=-1, scale=2))
 
 
+def correlations_of_a_factor(eta):
+    """Those of PyMC 6's LKJCorr with three rows, which is what any sampler must find.
+
+    Its density is the matrix's, Π L_ii^(2η − 2), taken as the factor's, without the Jacobian
+    Π L_ii^(n − i): that of the second row is missing, and the first correlation too wide (its
+    variance 0.2, not 1/6 for η = 2, also by importance sampling of `model.logp()`).
+    """
+    shape = np.array([eta, eta + 0.5, eta + 0.5])
+    return lambda rng, n: 2.0 * rng.beta(shape, shape, (n, 3)) - 1.0
+
+
 VECTOR_START = {"initval": START}
 GROUPS["vectors"] = {
     "mv_normal": Law(lambda name: pm.MvNormal(name, MEAN, COVARIANCE), mv_normal),
@@ -508,7 +519,7 @@ GROUPS["simplexes"] = {
 GROUPS["correlations"] = {
     "lkj_correlation": Law(
         lkj_correlation,
-        correlations(2.0),
+        correlations(2.0) if pm.__version__.startswith("5.") else correlations_of_a_factor(2.0),
         watched="{}" if pm.__version__.startswith("5.") else "{}_pairs",
     ),
     "lkj_cholesky_correlation": Law(
