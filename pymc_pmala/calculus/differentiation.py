@@ -40,7 +40,7 @@ from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.exceptions import NotScalarConstantError
 from pytensor.tensor.math import Dot, Prod, ProdWithoutZeros, Sum
-from pytensor.tensor.shape import Reshape, SpecifyShape
+from pytensor.tensor.shape import Reshape, Shape, Shape_i, SpecifyShape
 from pytensor.tensor.subtensor import Subtensor, get_constant_idx
 from pytensor.tensor.variable import TensorVariable
 
@@ -488,10 +488,23 @@ def batch(outputs: Sequence[Variable], replace: Mapping[Variable, Variable]) -> 
     """Evaluate graphs for many values of some variables at once, along a new leading axis.
 
     Outputs that do not depend on these variables are returned unbatched. A Scan remains a
-    single loop.
+    single loop. Shapes are the same for all values and are not batched: pytensor would copy them,
+    and numba cannot index an array by copies of a bound.
     """
     known = dict(replace)
+    many = set(known)
     for node in toposort(list(outputs), blockers=list(known)):
+        if many.isdisjoint(node.inputs):
+            continue
+        if isinstance(node.op, Shape | Shape_i):
+            [x], [shape] = node.inputs, node.outputs
+            if x not in known:
+                [known[x]] = vectorize_graph([x], known)
+            new = known[x].type.ndim - x.type.ndim
+            whole = known[x].shape[new:]
+            known[shape] = whole if isinstance(node.op, Shape) else whole[node.op.i]
+            continue
+        many.update(node.outputs)
         if isinstance(node.op, Scan):
             try:
                 batched = batch_scan(node, partial(vectorize_graph, replace=known), batch)
