@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from pytensor.compile.ops import DeepCopyOp
-from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.tensor.basic import Alloc, AllocEmpty, Join, MakeVector
 from pytensor.tensor.blockwise import Blockwise, BlockwiseWithCoreShape
 from pytensor.tensor.shape import Shape_i
 from pytensor.tensor.subtensor import AdvancedIncSubtensor, IncSubtensor
 
+from pymc_pmala.compat import SolveTriangular
 from pymc_pmala.compile.numba.dispatch import Destroyed, write_node
 from pymc_pmala.compile.numba.elementwise import broadcast, place
 from pymc_pmala.compile.numba.source import Source, is_scalar
@@ -136,7 +137,19 @@ def _write_slices(op: IncSubtensor, node: Apply, source: Source, destroyed: Dest
 def _target(op: Any, node: Apply, source: Source) -> str:
     """Return the name of the array that a node writes into: its input, or a copy of it."""
     original = node.inputs[0]
-    return source.own_array(original) if op.destroy_map else source.copy(original)
+    in_place = op.destroy_map and not _is_read_only(original)
+    return source.own_array(original) if in_place else source.copy(original)
+
+
+def _is_read_only(variable: Variable) -> bool:
+    """Return whether numba types an array as read-only: a view of a solution for a constant."""
+    while (node := variable.owner) is not None:
+        viewed = node.op.view_map.get(node.outputs.index(variable))
+        if not viewed:
+            op = node.op.core_op if isinstance(node.op, Blockwise) else node.op
+            return isinstance(op, SolveTriangular) and isinstance(node.inputs[1], Constant)
+        variable = node.inputs[viewed[0]]
+    return False
 
 
 @write_node.register(AdvancedIncSubtensor)
