@@ -10,7 +10,8 @@ from pytensor.scalar import basic as scalar
 from pytensor.scalar.basic import UnaryScalarOp
 from pytensor.tensor.elemwise import Elemwise
 
-from pymc_pmala.calculus.differentiation import batch, gradient, pushforward
+from pymc_pmala.calculus.batching import batch
+from pymc_pmala.calculus.differentiation import gradient, pushforward
 from pymc_pmala.information.patterns import operation
 
 rng = np.random.default_rng(3)

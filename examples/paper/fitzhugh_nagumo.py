@@ -1,7 +1,8 @@
 """FitzHugh–Nagumo: section 4.2 of the paper.
 
 Girolami & Calderhead sample (a, b, c) on their natural scale with the metric FI + diag(2/θ²),
-in which 2/θ² stands for the prior. Here are both that and the Fisher information alone.
+in which 2/θ² represents the prior. Both this metric and the Fisher information alone are used
+here.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,7 +19,8 @@ from examples.paper.chains import NUTPIE, NUTS, Case, Results, Settings
 from examples.paper.published import FITZHUGH_NAGUMO_GC, FITZHUGH_NAGUMO_X
 from examples.paper.tables import Table, interval, published
 from pymc_pmala import MALA, MMALA, PMALA, SimplifiedMMALA
-from pymc_pmala.calculus.differentiation import batch, pushforward
+from pymc_pmala.calculus.batching import batch
+from pymc_pmala.calculus.differentiation import pushforward
 
 __all__ = ["cases", "natural_scale", "tables"]
 
@@ -27,12 +29,12 @@ NOISE = 0.5
 
 
 def natural_scale(data: str | None) -> pm.Model:
-    """The benchmark's model without its logarithms."""
+    """Build the model of the benchmark without log transforms."""
     return models.fitzhugh_nagumo(*load_fitzhugh_nagumo(data), default_transform=None)
 
 
 def fisher_information(model: pm.Model, x: TensorVariable) -> TensorVariable:
-    """Gram matrix of the states' sensitivities to (a, b, c), over the noise's variance."""
+    """Return the Gram matrix of the sensitivities to (a, b, c), over the noise variance."""
     [mean] = graph_replace(
         [model["y"].owner.op.dist_params(model["y"].owner)[0]],
         {model[name]: x[i] for i, name in enumerate(NAMES)},
@@ -45,11 +47,11 @@ def fisher_information(model: pm.Model, x: TensorVariable) -> TensorVariable:
 
 
 def with_prior(model: pm.Model, x: TensorVariable) -> TensorVariable:
-    """Girolami & Calderhead's metric."""
+    """Return the metric of Girolami & Calderhead."""
     return fisher_information(model, x) + pt.diag(2.0 / x**2)
 
 
-# Metric and step size.
+# Metrics and their step sizes.
 METRICS: dict[str, tuple[Callable, float]] = {
     "FI + 2/θ²": (with_prior, 1.6),
     "FI": (fisher_information, 1.3),
@@ -57,7 +59,7 @@ METRICS: dict[str, tuple[Callable, float]] = {
 
 
 def cases(settings: Settings) -> Iterator[Case]:
-    """Each method with each metric: 5000 draws after 1000, from the truth."""
+    """Yield each method with each metric: 5000 draws after 1000, from the true parameters."""
     data, quick = settings.data, settings.quick
     for metric, (choice, step_size) in METRICS.items():
         for cls in (PMALA, MMALA, SimplifiedMMALA):
@@ -102,7 +104,7 @@ def _exponential(model: pm.Model):
 
 
 def tables(settings: Settings, results: dict[str, Results]) -> Iterator[Table]:
-    """Effective sizes of a, b and c, and PMALA's gain over MMALA."""
+    """Yield the effective sizes of a, b and c, and the gain of PMALA over MMALA."""
     table = Table(
         "FitzHugh–Nagumo",
         [
@@ -145,7 +147,7 @@ def tables(settings: Settings, results: dict[str, Results]) -> Iterator[Table]:
 
 
 def _gain(first: Results, second: Results) -> list[str]:
-    """Ratios of mean effective sizes, with standard errors by the delta method."""
+    """Return ratios of mean effective sizes, with standard errors by the delta method."""
     ratio = first.sizes.mean(axis=0) / second.sizes.mean(axis=0)
     relative = [
         r.sizes.std(axis=0, ddof=1) / r.sizes.mean(axis=0) / r.replicates**0.5

@@ -13,7 +13,7 @@ from pytensor.compile.builders import OpFromGraph
 from pytensor.gradient import DisconnectedGrad, NullType, NullTypeGradError
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.op import Op
-from pytensor.graph.replace import graph_replace, vectorize_graph
+from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import ancestors, toposort
 from pytensor.graph.utils import MethodNotDefined
 from pytensor.raise_op import CheckAndRaise
@@ -40,11 +40,12 @@ from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.exceptions import NotScalarConstantError
 from pytensor.tensor.math import Dot, Prod, ProdWithoutZeros, Sum
-from pytensor.tensor.shape import Reshape, Shape, Shape_i, SpecifyShape
+from pytensor.tensor.shape import Reshape, SpecifyShape
 from pytensor.tensor.subtensor import Subtensor, get_constant_idx
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_pmala.calculus.scans import batch_scan, push_scan
+from pymc_pmala.calculus.batching import batch
+from pymc_pmala.calculus.scans import push_scan
 from pymc_pmala.compat import (
     INDEXING_OPS,
     WRITING_OPS,
@@ -55,7 +56,6 @@ from pymc_pmala.compat import (
 
 __all__ = [
     "along_elements",
-    "batch",
     "gradient",
     "gradients",
     "has_loop",
@@ -482,36 +482,6 @@ def _disjoint_slices(
     if not ordered or any(s < e for ((s, _), _), e in zip(ordered[1:], ends, strict=False)):
         return None
     return [(start, stop, readers) for (start, stop), readers in ordered]
-
-
-def batch(outputs: Sequence[Variable], replace: Mapping[Variable, Variable]) -> list[Variable]:
-    """Evaluate graphs for many values of some variables at once, along a new leading axis.
-
-    Outputs that do not depend on these variables are returned unbatched. A Scan remains a
-    single loop. Shapes are the same for all values and are not batched: pytensor would copy them,
-    and numba cannot index an array by copies of a bound.
-    """
-    known = dict(replace)
-    many = set(known)
-    for node in toposort(list(outputs), blockers=list(known)):
-        if many.isdisjoint(node.inputs):
-            continue
-        if isinstance(node.op, Shape | Shape_i):
-            [x], [shape] = node.inputs, node.outputs
-            if x not in known:
-                [known[x]] = vectorize_graph([x], known)
-            new = known[x].type.ndim - x.type.ndim
-            whole = known[x].shape[new:]
-            known[shape] = whole if isinstance(node.op, Shape) else whole[node.op.i]
-            continue
-        many.update(node.outputs)
-        if isinstance(node.op, Scan):
-            try:
-                batched = batch_scan(node, partial(vectorize_graph, replace=known), batch)
-            except NotImplementedError:
-                continue
-            known |= zip(node.outputs, batched, strict=True)
-    return vectorize_graph(list(outputs), known)
 
 
 def _is_float(variable: Variable) -> bool:

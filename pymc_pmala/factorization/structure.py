@@ -13,7 +13,8 @@ from pymc.vartypes import continuous_types
 from pytensor.compile.mode import Mode
 from pytensor.compile.sharedvalue import SharedVariable
 
-from pymc_pmala.calculus.differentiation import batch, pushforward
+from pymc_pmala.calculus.batching import batch
+from pymc_pmala.calculus.differentiation import pushforward
 from pymc_pmala.factorization.arrow import Arrow
 from pymc_pmala.factorization.dense import Dense
 from pymc_pmala.factorization.factorization import Factorization

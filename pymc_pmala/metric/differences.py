@@ -6,9 +6,9 @@ import numpy as np
 import pytensor.tensor as pt
 from pytensor.tensor.variable import TensorVariable
 
+from pymc_pmala.calculus.batching import batch
 from pymc_pmala.calculus.differentiation import (
     along_elements,
-    batch,
     has_loop,
     has_opaque_op,
     in_loops,

@@ -2,7 +2,8 @@
 
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_pmala.calculus.differentiation import batch, gradient, pushforward
+from pymc_pmala.calculus.batching import batch
+from pymc_pmala.calculus.differentiation import gradient, pushforward
 from pymc_pmala.metric.metric import Metric
 
 __all__ = ["ExpressionMetric"]

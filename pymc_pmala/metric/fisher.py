@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import pytensor.tensor as pt
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_pmala.calculus.differentiation import Loops, batch, gradient, pushforward
+from pymc_pmala.calculus.batching import batch
+from pymc_pmala.calculus.differentiation import Loops, gradient, pushforward
 from pymc_pmala.information import QuadraticForm
 from pymc_pmala.metric.metric import Metric
 

@@ -5,7 +5,8 @@ import pytensor.tensor as pt
 from pytensor.graph.traversal import graph_inputs, toposort
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_pmala.calculus.differentiation import batch, gradient, gradients, pushforward
+from pymc_pmala.calculus.batching import batch
+from pymc_pmala.calculus.differentiation import gradient, gradients, pushforward
 from pymc_pmala.calculus.softabs import divided_differences, softabs
 from pymc_pmala.metric.differences import (
     DifferencedExpressionMetric,
