@@ -1,4 +1,4 @@
-"""Langevin samplers for PyMC that know the local geometry of the posterior."""
+"""Langevin samplers for PyMC that adapt to the local geometry of the posterior."""
 
 from pymc_pmala import distributed
 from pymc_pmala.information import Information, register_information

@@ -1,4 +1,4 @@
-"""``python -m pymc_pmala``: see `pymc_pmala.demo`."""
+"""Run the demonstration with ``python -m pymc_pmala``; see `pymc_pmala.tools.demo`."""
 
 import sys
 

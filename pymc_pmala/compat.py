@@ -1,6 +1,6 @@
-"""What differs between the supported versions of PyMC and pytensor, and nothing else.
+"""Compatibility with the supported versions of PyMC and pytensor.
 
-Each function says at which version it can go.
+Each docstring says when the code can be removed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ from pytensor.tensor.special import LogSoftmax
 try:
     from pytensor.tensor.linalg import Cholesky, SolveTriangular
 except ImportError:
-    # Goes with pytensor 2.
+    # Remove with pytensor 2.
     from pytensor.tensor.slinalg import Cholesky, SolveTriangular
 
 __all__ = [
@@ -38,19 +38,19 @@ def _subtensor_ops(*names: str) -> tuple[type[Op], ...]:
 
 
 INDEXING_OPS = _subtensor_ops("Subtensor", "AdvancedSubtensor", "AdvancedSubtensor1")
-"""Ops that read elements of a tensor. ``AdvancedSubtensor1`` goes with pytensor 2."""
+"""Ops that read elements of a tensor. Remove ``AdvancedSubtensor1`` with pytensor 2."""
 
 WRITING_OPS = _subtensor_ops("IncSubtensor", "AdvancedIncSubtensor", "AdvancedIncSubtensor1")
-"""Ops that write elements of a tensor. ``AdvancedIncSubtensor1`` goes with pytensor 2."""
+"""Ops that write elements of a tensor. Remove ``AdvancedIncSubtensor1`` with pytensor 2."""
 
 IS_PYTENSOR_3 = hasattr(pytensor.gradient, "pushforward")
-"""Whether graphs are those that `numba_backend` writes. Goes with pytensor 2."""
+"""Whether pytensor 3 or later is installed. Remove with pytensor 2."""
 
 
 def inner_graph(op: Op) -> tuple[list[Variable], list[Variable]]:
-    """Inputs and outputs of an Op's inner graph, fit to be cloned.
+    """Return the inputs and outputs of an Op's inner graph, ready to be cloned.
 
-    pytensor 3 freezes inner graphs: the plain lists go with pytensor 2.
+    pytensor 3 freezes inner graphs. Remove the plain lists with pytensor 2.
     """
     if hasattr(op.fgraph, "unfreeze"):
         graph = op.fgraph.unfreeze()
@@ -61,9 +61,9 @@ def inner_graph(op: Op) -> tuple[list[Variable], list[Variable]]:
 def pullback(
     outputs: Sequence[Variable], wrt: Sequence[Variable], cotangents: Sequence[Variable]
 ) -> list[Variable | None]:
-    """Vector-Jacobian products; ``None`` where ``wrt`` has no path to ``outputs``.
+    """Return vector-Jacobian products; ``None`` where ``outputs`` do not depend on ``wrt``.
 
-    ``Lop`` before pytensor 3.0, ``pullback`` since: goes with pytensor 2.
+    The function is ``Lop`` before pytensor 3.0 and ``pullback`` since then. Remove with pytensor 2.
     """
     options = {"disconnected_inputs": "ignore", "return_disconnected": "none"}
     if IS_PYTENSOR_3:
@@ -72,14 +72,16 @@ def pullback(
 
 
 def node_pushforward(node: Apply, tangents: Sequence[Variable | None]) -> list[Variable | None]:
-    """Call one node's own forward derivative; ``None`` stands for "no dependence".
+    """Call the forward derivative of one node; ``None`` means "no dependence".
 
-    ``Op.R_op`` with ``None`` before pytensor 3.0, ``Op.pushforward`` with
-    ``DisconnectedType`` since: goes with pytensor 2.
+    The method is ``Op.R_op`` with ``None`` before pytensor 3.0, and ``Op.pushforward`` with
+    ``DisconnectedType`` since then. Remove with pytensor 2.
     """
     if not IS_PYTENSOR_3:
         if isinstance(node.op, LogSoftmax):
-            raise NotImplementedError("pytensor 2's R_op of LogSoftmax is its transpose.")
+            raise NotImplementedError(
+                "R_op of LogSoftmax is wrong in pytensor 2: it returns the transposed product."
+            )
         return list(node.op.R_op(node.inputs, list(tangents)))
     marked = [disconnected_type() if t is None else t for t in tangents]
     outputs = node.op.pushforward(node.inputs, node.outputs, marked)
@@ -88,9 +90,9 @@ def node_pushforward(node: Apply, tangents: Sequence[Variable | None]) -> list[V
 
 
 def concatenate_chains(parts: Mapping[int, Any]) -> Any:
-    """One result of ``pm.sample`` made of single chains, by number.
+    """Combine the results of single chains, given by number, into one result of ``pm.sample``.
 
-    ``InferenceData`` with ArviZ before 1.0, ``DataTree`` since: goes with PyMC 5.
+    This is ``InferenceData`` with ArviZ before 1.0 and ``DataTree`` since then. Remove with PyMC 5.
     """
     first = next(iter(parts.values()))
     is_tree = isinstance(first, xr.DataTree)

@@ -1,4 +1,4 @@
-"""Chains as tasks on a Dask cluster: `pm.sample` on many machines."""
+"""Sampling on a Dask cluster, with one task for each chain."""
 
 import logging
 import threading
@@ -21,7 +21,7 @@ from pymc_pmala.step.step_methods import PMALA
 __all__ = ["sample"]
 
 _log = logging.getLogger("pymc")
-# A worker may have several threads; compilation and PyMC's logger belong to the process.
+# A worker may have several threads, which share pytensor's compiler and PyMC's logger.
 _one_at_a_time = threading.Lock()
 
 
@@ -36,28 +36,29 @@ def sample(
     compute_convergence_checks: bool = True,
     **kwargs: Any,
 ) -> Any:
-    """Draw each chain in a task of its own on a Dask cluster.
+    """Draw each chain in a separate task on a Dask cluster.
 
-    The draws are those of ``pm.sample`` with the same arguments and seed on one machine, to
-    rounding: another process compiles anew and may add up in another order.
+    The draws agree up to rounding with those of ``pm.sample`` on one machine with the same
+    arguments and seed. Each process compiles its own code, which may sum in a different order.
 
     Parameters
     ----------
     model : pm.Model
-        Sent to the cluster once, pickled with ``step``.
+        The model. It is pickled together with ``step`` and sent to the cluster once.
     client : distributed.Client
-        The cluster. Workers need this package and the versions installed here, and run one
-        chain at a time each: ``threads_per_worker=1`` spreads the chains best.
+        The cluster. Workers need this package, with the versions installed here. Each worker
+        runs one chain at a time, so ``threads_per_worker=1`` distributes the chains best.
     step : callable or step method, default PMALA
-        A class or function without arguments, called on the worker in the model's context;
-        for several methods it returns their list. A step made already is pickled as it is.
+        A class or function without arguments, which is called on the worker in the context of
+        the model. It may return a list of step methods. A step method that already exists is
+        pickled as it is.
     chains : int, default 4
     random_seed : int, sequence of int or numpy.random.Generator, optional
         As for ``pm.sample``.
-    initvals : dict, or sequence of one for each chain, optional
+    initvals : dict, or sequence of dict with one for each chain, optional
         As for ``pm.sample``.
     compute_convergence_checks : bool, default True
-        Check r-hat and effective sizes of all chains together.
+        Whether to check r-hat and the effective sample sizes of all chains together.
     **kwargs
         Passed to ``pm.sample``: ``draws``, ``tune``, ``idata_kwargs``, …. A ``callback`` is
         called on the worker.
@@ -65,20 +66,20 @@ def sample(
     Returns
     -------
     InferenceData or DataTree
-        What ``pm.sample`` returns.
+        The same type of object as ``pm.sample`` returns.
 
     Notes
     -----
-    A finished chain is fetched at once. If a worker dies, Dask runs its unfinished chains
-    again elsewhere, from their beginning and with their seeds; a chain whose workers die more
-    often than the cluster's ``distributed.scheduler.allowed-failures`` is given up with a
-    warning. After an interrupt the finished chains are returned, if there are any; Dask
-    does not stop a chain that is running, only those that wait.
+    A chain is fetched as soon as it is finished. If a worker dies, Dask reruns its unfinished
+    chains on another worker, from the beginning and with the same seeds. A chain whose workers
+    die more often than the cluster's ``distributed.scheduler.allowed-failures`` permits is given
+    up with a warning. After an interrupt, the finished chains are returned, if there are any.
+    Dask cancels the waiting chains but does not stop those that are running.
 
-    Pickles run code when they are read: use clusters that you trust.
+    Loading a pickle can run arbitrary code: only use clusters that you trust.
     """
     distributed = _import_distributed()
-    # A task, not scattered data: what it returns can be made again after its worker's death.
+    # A task rather than scattered data: Dask can rerun it if its worker dies.
     shipped = client.submit(bytes, cloudpickle.dumps((model, step)), pure=False)
     parent = get_random_generator(random_seed)
     futures = {}
@@ -86,7 +87,8 @@ def sample(
         start = initvals[chain] if isinstance(initvals, Sequence) else initvals
         options = kwargs | {"initvals": start, "random_seed": get_random_generator(parent)}
         futures[client.submit(_sample_chain, shipped, options, pure=False)] = chain
-        # `pm.sample` spawns a child for each chain: the next task's first is this one's next.
+        # `pm.sample` spawns a child for each chain. The first child in the next task is the child
+        # that follows this one.
         parent.spawn(1)
     idata = concatenate_chains(_collect(distributed, client, futures))
     if compute_convergence_checks:
@@ -105,7 +107,7 @@ def _import_distributed() -> ModuleType:
 
 
 def _sample_chain(shipped: bytes, options: dict[str, Any]) -> tuple[Any, list[logging.LogRecord]]:
-    """One chain, on a worker, and what PyMC has to say about it."""
+    """Draw one chain on a worker; return it with the messages that PyMC logged."""
     with _one_at_a_time, _recorded() as messages:
         model, step = cloudpickle.loads(shipped)
         with model:
@@ -122,7 +124,7 @@ def _sample_chain(shipped: bytes, options: dict[str, Any]) -> tuple[Any, list[lo
 
 @contextmanager
 def _recorded() -> Iterator[SimpleQueue]:
-    """PyMC's warnings, kept for the user instead of written where the worker runs."""
+    """Collect PyMC's warnings for the user, instead of logging them on the worker."""
     messages: SimpleQueue = SimpleQueue()
     handler = QueueHandler(messages)
     handler.setLevel(logging.WARNING)
@@ -135,7 +137,7 @@ def _recorded() -> Iterator[SimpleQueue]:
 
 
 def _collect(distributed: ModuleType, client: Any, futures: dict[Any, int]) -> dict[int, Any]:
-    """The chains that come to an end, by number."""
+    """Return the finished chains by number."""
     finished: dict[int, Any] = {}
     try:
         for future in distributed.as_completed(list(futures)):
@@ -143,12 +145,15 @@ def _collect(distributed: ModuleType, client: Any, futures: dict[Any, int]) -> d
             try:
                 finished[chain], records = future.result()
             except distributed.KilledWorker as error:
-                _log.warning("Chain %d is given up, its workers keep dying: %s", chain, error)
+                _log.warning(
+                    "Chain %d is given up because its workers keep dying: %s", chain, error
+                )
                 continue
             for record in records:
                 record.msg = f"Chain {chain}: {record.msg}"
                 logging.getLogger(record.name).handle(record)
-            # Here it is safe; where it was made, it would be made again after a death.
+            # The chain has been fetched. If the future were kept, Dask would rerun it after the
+            # death of its worker.
             future.release()
     except KeyboardInterrupt:
         if not finished:
@@ -156,5 +161,7 @@ def _collect(distributed: ModuleType, client: Any, futures: dict[Any, int]) -> d
     finally:
         client.cancel([future for future, chain in futures.items() if chain not in finished])
     if not finished:
-        raise SamplingError("No chain has come to an end: the workers keep dying.")
+        raise SamplingError(
+            "No chain has finished, because the workers keep dying. Check the logs of the workers."
+        )
     return dict(sorted(finished.items()))

@@ -1,4 +1,4 @@
-"""How the memory is kept from filling with stack traces while graphs are built and compiled."""
+"""Graph building without stack traces, to save memory."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,10 +10,10 @@ __all__ = ["no_stack_traces"]
 
 @contextmanager
 def no_stack_traces() -> Iterator[None]:
-    """Keep pytensor from recording where variables were made; a context, or a decorator.
+    """Keep pytensor from recording where variables are created; a context manager or decorator.
 
-    It copies these lists from variable to variable when it rewrites, which can fill the memory:
-    use it wherever graphs are built or compiled.
+    pytensor copies stack traces from variable to variable during rewrites, which can fill the
+    memory. Use this wherever graphs are built or compiled.
     """
     with config.change_flags(traceback__limit=0):
         yield

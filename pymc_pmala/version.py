@@ -1,4 +1,4 @@
-"""Which version of the package this is, and which machine code in a cache belongs to it."""
+"""The version of the package, and of the machine code that it caches."""
 
 from functools import cache
 from hashlib import sha256
@@ -10,24 +10,24 @@ __all__ = ["__version__", "cache_version"]
 try:
     __version__ = version("pymc-pmala")
 except PackageNotFoundError:
-    # A clone on the path, installed nowhere.
+    # The package is on the path but not installed.
     __version__ = "unknown"
 
 _COMPILED = ("compile/numba/*.py", "factorization/banded.py")
-"""Where the source of what numba compiles is written, or made."""
+"""Files that contain or generate the source code compiled by numba."""
 
 
 @cache
 def cache_version(variant: int = 0) -> int:
-    """A number that is another for another version of the package, or for other source code.
+    """Return a number that identifies the version of the package and of its source code.
 
-    pytensor's cache trusts the key that it is given: code compiled from an older source would be
-    run by a newer package if both had the same key.
+    pytensor's cache relies on the key that it is given: if it did not change, a newer version of
+    the package would run code compiled from an older source.
 
     Parameters
     ----------
     variant : int
-        Tells functions of one Op apart, where pytensor's key does not.
+        Distinguishes functions of the same Op for which pytensor's key is the same.
     """
     text = sha256(f"{__version__} {variant}".encode())
     here = Path(__file__).parent

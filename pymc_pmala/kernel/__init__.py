@@ -1,1 +1,1 @@
-"""Transitions in compiled code: geometry, proposal, acceptance, and the loop over them."""
+"""Compiled transitions: geometry, proposal, acceptance, and the loop over them."""

@@ -1,4 +1,4 @@
-"""From a model to a kernel."""
+"""Build a kernel from a model."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -28,27 +28,29 @@ def make_kernel(
     initial_point: Mapping[str, np.ndarray] | None = None,
     compile_kwargs: Mapping[str, Any] | None = None,
 ) -> Kernel:
-    """Compile the transitions of a Langevin sampler, for a loop of your own.
+    """Compile the transitions of a Langevin sampler for use in your own loop.
 
     Parameters
     ----------
     model : pm.Model, optional
         Taken from the ``with`` context by default.
     vars : sequence of variables, optional
-        The variables to sample; all by default.
+        The variables to sample; all of them by default.
     metric : {"fisher", "softabs", "identity"}, array or callable, default "fisher"
         The metric, as for `PMALA`. An array is a constant metric, as for `MALA`.
     drift : {"gamma", "omega", "gradient"}, default "gamma"
-        The drift of `PMALA`, of `MMALA`, or of `SimplifiedMMALA` and `MALA`.
+        ``"gamma"`` is the drift of `PMALA`, ``"omega"`` that of `MMALA`, and ``"gradient"`` that of
+        `SimplifiedMMALA` and `MALA`.
     initial_point : mapping of str to array, optional
         Values of the value variables; ``model.initial_point()`` by default.
     compile_kwargs : mapping, optional
-        Passed to pytensor, ``{"mode": ...}`` for instance.
+        Passed to pytensor, for example ``{"mode": ...}``.
 
     Returns
     -------
     Kernel
-        It has no random numbers, no tuning, and no knowledge of PyMC.
+        The compiled transitions. A kernel draws no random numbers, does no tuning, and does not
+        depend on PyMC.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Log-density, force and factor of the metric at a point, as expressions."""
+"""Symbolic log-density, force and factor of the metric at a point."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -15,11 +15,11 @@ from pymc_pmala.model.target import Target
 __all__ = ["DRIFTS", "SymbolicGeometry", "metric_factor", "metric_pieces", "symbolic_geometry"]
 
 DRIFTS = ("gamma", "omega", "gradient")
-"""The drifts of PMALA, of MMALA, and of the samplers that leave the metric's derivative out."""
+"""Drifts of PMALA, of MMALA, and of the samplers without derivatives of the metric."""
 
 
 class SymbolicGeometry(NamedTuple):
-    """What a transition needs of a point, as expressions in the raveled vector ``x``.
+    """The geometry that a transition needs, as expressions in the raveled vector ``x``.
 
     Attributes
     ----------
@@ -28,13 +28,13 @@ class SymbolicGeometry(NamedTuple):
     logp : TensorVariable
         Log-density.
     force : TensorVariable
-        The covector f whose drift is A f: the gradient, plus what the method adds to it.
+        The covector f with drift A f: the gradient, plus the correction of the method.
     factor : list of TensorVariable or None
-        Triangular factor of the metric; None if the caller supplies a constant one.
+        Triangular factor of the metric; None if the caller supplies a constant factor.
     log_det : TensorVariable or None
-        Log |G|; not finite where the metric has no factor and another stands for it.
+        Log |G|; not finite where the metric has no factor and has been replaced.
     factorization : Factorization
-        What the factor's parts mean.
+        Defines the meaning of the parts of the factor.
     """
 
     x: TensorVariable
@@ -48,18 +48,18 @@ class SymbolicGeometry(NamedTuple):
 def symbolic_geometry(
     target: Target, metric: Metric, factorization: Factorization, drift: str
 ) -> SymbolicGeometry:
-    r"""Log-density, force and metric factor at x.
+    r"""Build the log-density, the force and the factor of the metric at x.
 
     With :math:`v_i = \sum_{jk} \partial_j G_{ik} A_{jk}`, so that
     :math:`\Gamma = -\frac12 A v` and
     :math:`\Omega = 2\Gamma + \frac12 A \nabla\log|G|`, the drifts of the family are
-    :math:`A f` with
+    :math:`A f`, where
 
-    =================  =============================================
+    =================  =========================================================
     ``"gradient"``     :math:`f = g`
-    ``"gamma"``        :math:`f = g - v`, that is Ag + 2Γ
-    ``"omega"``        :math:`f = g - 2v + \nabla\log|G|`, Ag + 2Ω
-    =================  =============================================
+    ``"gamma"``        :math:`f = g - v`, so A f = Ag + 2Γ
+    ``"omega"``        :math:`f = g - 2v + \nabla\log|G|`, so A f = Ag + 2Ω
+    =================  =========================================================
     """
     x = target.x
     logp, force = value_and_gradient(target.logp, x)
@@ -87,11 +87,11 @@ def _where_finite(
     factorization: Factorization,
     slope: TensorVariable,
 ) -> list[TensorVariable]:
-    """A metric's factor, or that of (1 + |∇log π|²) I where the metric has none.
+    """Replace the metric by (1 + |∇log π|²) I where it has no factor.
 
-    Deterministic in x, hence as exact as any metric: a place where the metric alone is not finite,
-    or not positive definite, belongs to the posterior. The slope keeps steps from being longer
-    than the distance over which the density changes.
+    Points where only the metric is not finite or not positive definite belong to the posterior
+    and must be sampled. The replacement is a deterministic function of x, so the draws are exact.
+    The slope keeps steps from being longer than the distance over which the density changes.
     """
     length = pt.sqrt(1.0 + (slope**2).sum())
     return [
@@ -101,11 +101,11 @@ def _where_finite(
 
 
 def metric_factor(metric: Metric, factorization: Factorization) -> list[TensorVariable]:
-    """The parts of the triangular factor of G(x)."""
+    """Return the parts of the triangular factor of G(x)."""
     return factorization.factor(metric_pieces(metric, factorization))
 
 
 def metric_pieces(metric: Metric, factorization: Factorization) -> list[TensorVariable]:
-    """The parts of G(x) that are not zero by the model's structure."""
+    """Return the parts of G(x) that are not zero by the structure of the model."""
     seeds = pt.constant(factorization.seeds.astype(metric.x.dtype))
     return factorization.pieces(metric.products(seeds))

@@ -1,4 +1,4 @@
-"""Transitions that leave the posterior as it is, in compiled code: no random numbers, no tuning."""
+"""The compiled kernel: transitions that leave the posterior invariant."""
 
 import logging
 import math
@@ -24,7 +24,7 @@ _ONE = Scales(1.0, 1.0)
 
 
 class State(NamedTuple):
-    """A point of the chain with the geometry that its next proposal needs.
+    """A point of a chain with the geometry needed for the next proposal.
 
     Attributes
     ----------
@@ -33,11 +33,11 @@ class State(NamedTuple):
     logp : ndarray
         Log-density, a scalar.
     force : ndarray
-        f, whose drift is A f.
+        The covector f with drift A f.
     factor : tuple of ndarray
         The parts of the triangular factor L of the metric G = LLᵀ.
     log_det : float
-        Log-determinant of G; not finite where G has no factor and another metric replaces it.
+        Log-determinant of G; not finite where G has no factor and has been replaced.
     """
 
     x: np.ndarray
@@ -48,7 +48,7 @@ class State(NamedTuple):
 
     @property
     def fault(self) -> str | None:
-        """What keeps a chain from making a proposal from here; None if nothing does."""
+        """The reason why no proposal can be made from this state, or None."""
         if not np.isfinite(self.logp):
             return f"the log-density is {self.logp}"
         if not all(np.all(np.isfinite(part)) for part in self.factor):
@@ -60,22 +60,22 @@ class State(NamedTuple):
 
 @dataclass
 class Info:
-    """What some transitions did.
+    """An account of some transitions.
 
     Attributes
     ----------
     transitions : int
-        Their number.
+        Number of transitions.
     acceptance : float
-        Sum of the probabilities with which their proposals were accepted.
+        Sum of the acceptance probabilities.
     accepted : int
-        How many were.
+        Number of accepted proposals.
     rejections : int
-        How many were not since the last that was.
+        Number of rejected proposals since the last accepted one.
     diverging : int
-        Proposals without a finite geometry.
+        Number of proposals without a finite geometry.
     divergence : tuple of two ndarray or None
-        Where the first of these was made, and where it led.
+        The point from which the first of these was made, and the proposed point.
     """
 
     transitions: int = 0
@@ -93,9 +93,9 @@ class Info:
         proposal: np.ndarray,
         logp: float,
     ) -> bool:
-        """Take in one transition; return whether its proposal is accepted.
+        """Add one transition; return whether its proposal is accepted.
 
-        The compiled loop does the same.
+        The compiled loop does the same computation.
         """
         self.transitions += 1
         if not math.isfinite(log_acceptance):
@@ -117,13 +117,13 @@ class Kernel:
     Parameters
     ----------
     target : Target
-        What is left invariant.
+        The density that the transitions leave invariant.
     geometry : SymbolicGeometry
-        Force and metric that make the proposals.
+        The force and the metric of the proposals.
     factor : tuple of ndarray, optional
         The factor of a constant metric; the identity by default.
     **compile_kwargs
-        Passed to pytensor, ``mode=...`` for instance.
+        Passed to pytensor, for example ``mode=...``.
 
     Attributes
     ----------
@@ -132,13 +132,13 @@ class Kernel:
     start : ndarray
         The model's initial point.
     factor : tuple of ndarray
-        The factor that states start with, unless each point has its own.
+        The default factor of a constant metric.
     factorization : Factorization
-        What the parts of a factor mean.
+        Defines the meaning of the parts of a factor.
     varies : bool
-        Whether each point has a metric of its own.
+        Whether the metric depends on the point.
     data : list of SharedVariable
-        What the target depends on beside x and the other variables of the model, `pm.Data`.
+        Inputs of the target other than the variables of the model, such as `pm.Data`.
     """
 
     def __init__(
@@ -163,22 +163,22 @@ class Kernel:
         ]
 
     def as_arrays(self, scales: Scales) -> Scales:
-        """Scales as the compiled function takes them."""
+        """Convert scales to the arrays that the compiled function expects."""
         return Scales(*(np.asarray(scale, dtype=self.dtype) for scale in scales))
 
     def scales(self, step_size: float, integrator: str = "exponential") -> Scales:
-        """The scales of a proposal, as `run` takes them."""
+        """Return the scales of a proposal with a given step size, for `run`."""
         return self.as_arrays(INTEGRATORS[integrator].scales(step_size))
 
     def init(self, x: np.ndarray, factor: tuple[np.ndarray, ...] | None = None) -> State:
-        """The state at a point: a transition that does not move.
+        """Return the state at a point, computed by a transition that does not move.
 
         Parameters
         ----------
         x : ndarray
         factor : tuple of ndarray, optional
-            The factor of a constant metric, ``self.factor`` by default; not used where each
-            point has its own.
+            The factor of a constant metric, ``self.factor`` by default. Ignored if the metric
+            depends on the point.
         """
         zero = np.zeros_like(x)
         nothing = np.zeros((), dtype=self.dtype)
@@ -187,7 +187,7 @@ class Kernel:
         return state
 
     def propose(self, state: State, noise: np.ndarray, scales: Scales) -> tuple[State, float]:
-        """The proposal that noise makes from a state, and its log acceptance ratio."""
+        """Return the proposal from a state for given noise, and its log acceptance ratio."""
         x, logp, force, factor, _ = state
         log_acceptance, log_det, x, logp, force, *new_factor = self._transition(
             noise, *scales, x, logp, force, *factor
@@ -198,7 +198,7 @@ class Kernel:
     def run(
         self, state: State, noises: np.ndarray, log_uniforms: np.ndarray, scales: Scales
     ) -> tuple[State, Info]:
-        """The state after as many transitions as there are rows of noise, and what they did.
+        """Make one transition for each row of noise; return the last state and an account.
 
         Parameters
         ----------
@@ -206,9 +206,9 @@ class Kernel:
         noises : ndarray of shape (n, d)
             Standard normal numbers.
         log_uniforms : ndarray of shape (n,)
-            Logarithms of numbers that are uniform between 0 and 1.
+            Logarithms of uniform random numbers between 0 and 1.
         scales : Scales
-            Those of the step size: ``kernel.scales(step_size)``.
+            The scales for a step size: ``kernel.scales(step_size)``.
         """
         if self._loop is _NOT_MADE:
             self._make_loop(state)
@@ -235,13 +235,13 @@ class Kernel:
         return State(x, logp, force, tuple(factor), log_det), info
 
     def _held(self) -> list[Any]:
-        """Values of the shared variables that the transition reads."""
+        """Return the values of the shared variables that the transition reads."""
         storage = getattr(self._transition, "input_storage", ())
         return [container.storage[0] for container in storage[6 + len(self.factor) :]]
 
     def _make_loop(self, state: State) -> None:
-        """Compile the loop, if it is numba that compiles the transition."""
-        # Numba takes a second to load, and PyMC 5 does without it.
+        """Compile the loop, if the transition is compiled by numba."""
+        # Numba takes a second to import, and PyMC 5 does not need it.
         from numba.core.errors import NumbaError
 
         noise, scales = np.zeros_like(state.x), self.as_arrays(_ONE)
@@ -259,13 +259,13 @@ class Kernel:
             self._loop = None
 
     def warm_up(self) -> None:
-        """Have numba compile, which it does when a function is first called."""
+        """Call the functions once, since numba compiles at the first call."""
         self._make_loop(self.init(self.start))
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out the loop, which is made again where it is needed."""
+        """Omit the loop, which is made again when it is needed."""
         return {name: value for name, value in vars(self).items() if name != "_loop"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Make the loop at the next call."""
+        """Restore the kernel; the loop is made at the next call."""
         vars(self).update(state, _loop=_NOT_MADE)

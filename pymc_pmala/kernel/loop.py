@@ -15,8 +15,8 @@ __all__ = ["compiled_loop"]
 
 _NAME = "transitions"
 
-# A ratio that is not a finite number rejects. Outside the support that is a rejection like any
-# other; anywhere else it means that the geometry cannot be computed there.
+# A proposal is rejected if the ratio is not finite. Outside the support this is an ordinary
+# rejection; elsewhere it is a divergence, because the geometry cannot be computed there.
 _SOURCE = """
 def transitions(address, noises, log_uniforms, a, s, x, logp, force, {factor}log_det{data}):
     acceptance, accepted, rejections, diverging = 0.0, 0, 0, 0
@@ -47,18 +47,18 @@ def transitions(address, noises, log_uniforms, a, s, x, logp, force, {factor}log
 def compiled_loop(
     function: Any, arguments: Sequence[np.ndarray], parts: int, varies: bool
 ) -> Callable | None:
-    """Return the loop over a transition that numba has compiled; None if it was not numba.
+    """Return the loop over a transition, or None if the transition is not compiled by numba.
 
-    The loop calls the machine code of the transition by its address. It computes the same to the
-    bit, nothing is compiled twice, and models whose transitions have the same types share the loop
-    in numba's cache.
+    The loop calls the machine code of the transition by its address. The results are identical to
+    the last bit, nothing is compiled twice, and models whose transitions have the same types share
+    the loop in numba's cache.
 
     Parameters
     ----------
     function : pytensor function
         One transition; see `transition_graph`.
     arguments : sequence of ndarray
-        What it was called with, the values of its shared variables included.
+        Arguments of an earlier call, including the values of the shared variables.
     parts : int
         Number of parts of the metric's factor.
     varies : bool
@@ -67,15 +67,15 @@ def compiled_loop(
     Returns
     -------
     callable or None
-        Takes noise and logarithms of uniform numbers, one row for each transition; a, s; x, logp,
-        force, the factor's parts, log |G|; and the values of the function's shared variables.
-        Returns what `Info` has, and the state.
+        Takes the noise and the logarithms of uniform numbers, one row for each transition; a, s; x,
+        logp, force, the parts of the factor, log |G|; and the values of the shared variables of the
+        function. Returns the fields of `Info` and the state.
     """
     jitted = getattr(getattr(function, "vm", None), "jit_fn", None)
     transition: Any = getattr(jitted, "chosen", jitted)
     if not hasattr(transition, "py_func"):
         return None
-    # Numba takes a second to load, and PyMC 5 does without it.
+    # Numba takes a second to import, and PyMC 5 does not need it.
     import numba
     from pytensor.link.numba.cache import compile_numba_function_src
     from pytensor.link.numba.dispatch.basic import numba_njit

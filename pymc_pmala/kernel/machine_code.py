@@ -1,4 +1,4 @@
-"""How compiled code calls compiled code that is known by its address only."""
+"""Calls from compiled code to a compiled function given by its address."""
 
 from collections.abc import Callable
 from typing import Any
@@ -17,7 +17,7 @@ def address_of(compiled: Any) -> int:
     Parameters
     ----------
     compiled : CompileResult
-        An overload of a dispatcher, which must be kept as long as the address is used.
+        An overload of a dispatcher. It must be kept alive as long as the address is used.
     """
     return compiled.library.get_pointer_to_function(compiled.fndesc.llvm_func_name)
 
@@ -28,13 +28,13 @@ def call_at_signature(signature: Any) -> Callable:
     Parameters
     ----------
     signature : Signature
-        Numba's types of the function's arguments and of its result.
+        Numba's types of the arguments and of the result.
     """
 
     @intrinsic
     def call_at(typing_context, address, arguments):
         if tuple(arguments) != tuple(signature.args):
-            # Numba then reports that there is no such function.
+            # Numba then raises a typing error.
             return None
 
         def generate(context, builder, call, values):

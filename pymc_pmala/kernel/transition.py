@@ -1,11 +1,11 @@
-r"""The discretised diffusion: proposal and acceptance of one Metropolis–Hastings transition.
+r"""One Metropolis–Hastings transition of the discretised diffusion.
 
 Every method of the family proposes
 
 .. math:: x' \sim N(x + a\, A f,\; s^2 A), \qquad A = G(x)^{-1}
 
-and they differ in the force f (see `geometry`) and in the two scalars that an integrator
-makes of the step size (see `integrators`).
+and differs in the force f (see `geometry`). The integrator computes the two scalars a and s from
+the step size (see `integrators`).
 """
 
 import pytensor.tensor as pt
@@ -18,7 +18,7 @@ __all__ = ["transition_graph"]
 
 
 def transition_graph(geometry: SymbolicGeometry) -> tuple[list[Variable], list[Variable]]:
-    r"""Inputs and outputs of one transition: propose, evaluate there, score both ways.
+    r"""Build the graph of one transition: proposal, its geometry, and the acceptance ratio.
 
     With :math:`w = L^{-1} f`, the proposal is
     :math:`x' = x + L^{-T}(a w + s z)`, and
@@ -28,12 +28,11 @@ def transition_graph(geometry: SymbolicGeometry) -> tuple[list[Variable], list[V
     Returns
     -------
     inputs : list of Variable
-        z, a, s; then x, logp, force and the factor's parts at the current point.
+        z, a, s; then x, logp, force and the parts of the factor at the current point.
     outputs : list of Variable
-        Log acceptance ratio and log |G'|, which is not finite where another metric stands for
-        G; then x', logp', force' and, unless it is
-        constant, the factor's parts at the proposal.
-        With a = s = 0 the proposal is the current point: that is how a chain starts.
+        The log acceptance ratio and log |G'|, which is not finite where G has been replaced; then
+        x', logp', force' and, unless the metric is constant, the parts of the factor at the
+        proposal. With a = s = 0 the proposal is the current point, which is used to start a chain.
     """
     factorization = geometry.factorization
     x = geometry.x.type("current")

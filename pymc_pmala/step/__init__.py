@@ -1,1 +1,1 @@
-"""Step methods inside the contract of PyMC."""
+"""Langevin samplers as PyMC step methods."""

@@ -1,4 +1,4 @@
-"""What is learned while a chain tunes, and frozen afterwards: step size, metric, thinning."""
+"""Quantities adapted during tuning and then frozen: step size, metric and thinning."""
 
 import math
 from collections.abc import Sequence
@@ -8,15 +8,15 @@ from pymc.step_methods.state import DataClassState, WithSamplingState, dataclass
 
 __all__ = ["MetricAverage", "Mixing", "StepSizeAdaptation", "target_acceptance"]
 
-# Best acceptance rate of Euler's proposal by dimension, measured on Gaussian targets with
-# their own precision as the metric; 0.574 is the limit (Roberts & Rosenthal 1998).
+# Optimal acceptance rate of Euler's proposal by dimension, measured on Gaussian targets whose
+# precision is the metric; 0.574 is the limit (Roberts & Rosenthal 1998).
 _EULER_DIMENSIONS = (1, 2, 3, 5, 10, 20, 1000)
 _EULER_TARGETS = (0.80, 0.73, 0.69, 0.64, 0.63, 0.58, 0.574)
 _EXPONENTIAL_TARGET = 0.5
 
 
 def target_acceptance(integrator: str, dimension: int) -> float:
-    """Acceptance rate to tune the step size for."""
+    """Return the default acceptance rate for tuning the step size."""
     if integrator == "exponential":
         return _EXPONENTIAL_TARGET
     return float(np.interp(math.log(dimension), np.log(_EULER_DIMENSIONS), _EULER_TARGETS))
@@ -31,21 +31,21 @@ class StepSizeState(DataClassState):
 
 
 class StepSizeAdaptation(WithSamplingState):
-    r"""Robbins–Monro search for the step size with a given acceptance rate.
+    r"""Robbins–Monro adaptation of the step size to a given acceptance rate.
 
     .. math:: \log h_{t+1} = \min(\log h_t + c\, t^{-0.6} (\alpha_t - \alpha^*),\;
               \log h_{max})
 
-    with Polyak averaging of the iterates, later ones counting more. Projection on the
-    largest useful step, rather than dual averaging's running sum, lets the step come
-    straight back when it has rested at its cap. The gain is renewed after 50, 150, 350, …
-    transitions: a chain on its way from a far start needs other steps than at home, and
-    would not unlearn them in time.
+    with Polyak averaging of the iterates, in which later ones have more weight. Unlike the
+    running sum of dual averaging, the projection onto the largest useful step lets the step
+    size decrease immediately after it has been at its maximum. The gain is reset after 50,
+    150, 350, … transitions: a chain that starts far from the typical set needs different
+    steps on the way there, and would otherwise not forget them in time.
 
     Parameters
     ----------
     target : float
-        Acceptance rate aimed at.
+        Target acceptance rate.
     largest : float
         Largest useful step size.
     """
@@ -60,12 +60,12 @@ class StepSizeAdaptation(WithSamplingState):
         self.restart(largest)
 
     def restart(self, step_size: float) -> None:
-        """Forget everything and go on from a step size."""
+        """Discard what has been learned and restart from a given step size."""
         self.log_step = self.log_average = min(math.log(step_size), self._log_largest)
         self.count, self.horizon = self._FIRST_COUNT, self._FIRST_HORIZON
 
     def update(self, acceptance: float) -> None:
-        """Learn from the acceptance probability of one transition."""
+        """Update the step size with the acceptance probability of one transition."""
         self.count += 1
         if self.count > self.horizon:
             self.count, self.horizon = self._RENEWED_COUNT, 2 * self.horizon
@@ -76,12 +76,12 @@ class StepSizeAdaptation(WithSamplingState):
 
     @property
     def current(self) -> float:
-        """The step size to explore with."""
+        """The step size to use during tuning."""
         return math.exp(self.log_step)
 
     @property
     def averaged(self) -> float:
-        """The step size to freeze."""
+        """The step size to use after tuning."""
         return math.exp(self.log_average)
 
 
@@ -92,7 +92,7 @@ class MetricAverageState(DataClassState):
 
 
 class MetricAverage(WithSamplingState):
-    """Mean of the metric along a chain, later points counting more (weight ∝ t)."""
+    """Mean of the metric along a chain, with weights proportional to t."""
 
     _state_class = MetricAverageState
 
@@ -101,7 +101,7 @@ class MetricAverage(WithSamplingState):
         self.count = 0
 
     def update(self, pieces: Sequence[np.ndarray]) -> None:
-        """Take in the metric's parts at one more point; what is not finite is passed over."""
+        """Add the parts of the metric at one more point, if they are finite."""
         if not all(np.all(np.isfinite(piece)) for piece in pieces):
             return
         self.count += 1
@@ -120,13 +120,14 @@ class MixingState(DataClassState):
 
 
 class Mixing(WithSamplingState):
-    r"""How far a chain is still correlated with itself after one transition.
+    r"""Autocorrelation of a chain after one transition.
 
-    The autocorrelation of each coordinate, from its mean squared jump (von Neumann's ratio),
+    The autocorrelation of each coordinate is estimated from its mean squared jump (von
+    Neumann's ratio),
 
     .. math:: \phi_i = 1 - \frac{E(x'_i - x_i)^2}{2 \operatorname{Var} x_i}
 
-    with later transitions counting more (weight ∝ t²).
+    with weights proportional to t².
 
     Parameters
     ----------
@@ -135,12 +136,13 @@ class Mixing(WithSamplingState):
     """
 
     _state_class = MixingState
-    # Autocorrelation of draws that are worth 0.6 of independent ones, at 1/0.87 of the price
-    # that as many of the finest draws would have, but for PyMC's own work for each.
+    # At this autocorrelation a draw is worth 0.6 independent draws. Recording every transition
+    # would give the same effective size for 0.87 of the transitions, but PyMC would have to
+    # process many more draws.
     _WANTED = 0.25
-    # Beyond it, a chain is better told to be slow than run for ever.
+    # Upper limit: a chain that needs more is reported as slow.
     _MOST = 32
-    # Transitions before which nothing is known.
+    # Number of transitions before the first estimate.
     _ENOUGH = 50
 
     def __init__(self, dimension: int):
@@ -148,7 +150,7 @@ class Mixing(WithSamplingState):
         self.count = 0
 
     def update(self, before: np.ndarray, after: np.ndarray) -> None:
-        """Take in one transition."""
+        """Add one transition."""
         self.count += 1
         weight = 3.0 / (self.count + 2)
         distance = after - self.mean
@@ -159,14 +161,14 @@ class Mixing(WithSamplingState):
 
     @property
     def correlations(self) -> np.ndarray:
-        """φ of each coordinate; zero as long as nothing is known."""
+        """φ of each coordinate, or zero if there are too few transitions to estimate it."""
         if self.count < self._ENOUGH or not np.all(self.variance > 0):
             return np.zeros_like(self.jump)
         return 1.0 - 0.5 * self.jump / self.variance
 
     @property
     def transitions(self) -> int:
-        """Transitions after which draws are nearly independent, within reason."""
+        """Number of transitions that make draws nearly independent, at most 32."""
         slowest = float(self.correlations.max())
         if slowest <= self._WANTED:
             return 1

@@ -1,4 +1,4 @@
-"""What a user hands to a step method: checked before anything is compiled."""
+"""Checks of the arguments of a step method, made before anything is compiled."""
 
 import difflib
 import inspect
@@ -24,17 +24,17 @@ __all__ = [
 
 
 def check_keywords(method: type, given: Iterable[str]) -> None:
-    """Refuse keywords that a step method does not have, by its own name."""
+    """Raise a TypeError for keyword arguments that a step method does not have."""
     known = list(inspect.signature(method).parameters)
     for name in given:
         if name not in known:
             near = difflib.get_close_matches(name, known, 1)
-            hint = f"Did you mean {near[0]!r}?" if near else f"It takes {', '.join(known)}."
+            hint = f"Did you mean {near[0]!r}?" if near else f"It accepts {', '.join(known)}."
             raise TypeError(f"{method.__name__} has no argument {name!r}. {hint}")
 
 
 def check_metric(metric: Any, names: Sequence[str]) -> None:
-    """Refuse what is neither the name of a metric, nor an array, nor a function."""
+    """Check that a metric is a known name, an array or a function."""
     if isinstance(metric, str) and metric not in names:
         raise ValueError(
             f"Unknown metric {metric!r}. Choose {', '.join(map(repr, names))}, a positive-definite "
@@ -48,8 +48,8 @@ def check_metric(metric: Any, names: Sequence[str]) -> None:
         values = np.array(np.nan)
     if values.ndim == 0:
         raise ValueError(
-            "metric must be a name such as 'fisher', a positive-definite array or its diagonal, or "
-            f"a function metric(model, x), but is {metric!r}."
+            "metric must be a name such as 'fisher', a positive-definite array, its diagonal, or a "
+            f"function metric(model, x), but is {metric!r}."
         )
 
 
@@ -60,28 +60,28 @@ def check_options(
     step_size_jitter: float,
     thin: int | None,
 ) -> None:
-    """Refuse what no chain could run with."""
+    """Check the options that do not depend on the model."""
     if integrator not in INTEGRATORS:
         raise ValueError(f"Unknown integrator {integrator!r}. Choose one of {sorted(INTEGRATORS)}.")
     if step_size is not None and not (_is_number(step_size) and 0 < step_size < math.inf):
         raise ValueError(
-            f"step_size must be a positive number, but is {step_size!r}. Leave it out to have "
-            "it found by a search."
+            f"step_size must be a positive number, but is {step_size!r}. Omit it to start "
+            "from a step size that is found automatically."
         )
     if target_accept is not None and not (_is_number(target_accept) and 0 < target_accept < 1):
         raise ValueError(
-            f"target_accept must lie between 0 and 1, but is {target_accept!r}. Leave it out "
-            "to aim at the rate that suits the integrator and the dimension."
+            f"target_accept must lie between 0 and 1, but is {target_accept!r}. Omit it to use a "
+            "rate that suits the integrator and the dimension."
         )
     if not (_is_number(step_size_jitter) and 0 <= step_size_jitter < 1):
         raise ValueError(
             f"step_size_jitter must be at least 0 and less than 1, but is {step_size_jitter!r}. "
-            "0.5 has steps between half and one and a half times the tuned size."
+            "With 0.5, steps are between 0.5 and 1.5 times the tuned size."
         )
     if thin is not None and (not isinstance(thin, int | np.integer) or thin < 1):
         raise ValueError(
-            f"thin must be a positive integer, but is {thin!r}. Leave it out to have it found "
-            "in tuning."
+            f"thin must be a positive integer, but is {thin!r}. Omit it to have it chosen during "
+            "tuning."
         )
 
 
@@ -92,7 +92,7 @@ def _is_number(value: Any) -> bool:
 
 
 def without_gradient(model: pm.Model, value_vars: Sequence[TensorVariable]) -> list[str]:
-    """Names of the variables by which the log-density cannot be differentiated."""
+    """List the variables with respect to which the log-density cannot be differentiated."""
     logp = model.logp()
     names = []
     for variable in value_vars:
@@ -104,11 +104,11 @@ def without_gradient(model: pm.Model, value_vars: Sequence[TensorVariable]) -> l
 
 
 def check_state(step: Any, state: Any) -> None:
-    """Refuse a sampling state that another sampler has learned."""
+    """Check that a sampling state comes from the same kind of sampler."""
     if not isinstance(state, step._state_class):
         raise TypeError(
-            f"{type(step).__name__} takes the sampling state of a Langevin step, not "
-            f"{type(state).__name__}."
+            f"{type(step).__name__} can only restore the sampling state of a Langevin step method, "
+            f"not {type(state).__name__}."
         )
     different = [
         f"{name} {getattr(state, name)}, not {getattr(step, name)}"
@@ -117,6 +117,6 @@ def check_state(step: Any, state: Any) -> None:
     ]
     if different:
         raise ValueError(
-            f"The sampling state is another sampler's: it has {'; '.join(different)}. Make "
-            "the step with the arguments that were used when the state was saved."
+            f"The sampling state is another sampler's: it has {'; '.join(different)}. Create the "
+            "step method with the same arguments as when the state was saved."
         )

@@ -1,4 +1,4 @@
-"""How a chain in tuning goes from a far start to the typical set."""
+"""Moves at the start of tuning, from a distant starting point to the typical set."""
 
 from typing import NamedTuple
 
@@ -11,32 +11,33 @@ from pymc_pmala.step.preconditioning import Preconditioning
 __all__ = ["LOOKS", "MOST_MOVES", "Arrival", "start_nearby"]
 
 LOOKS = (0, 20, 50, 100)
-"""Transitions after which a chain in tuning is asked whether it is there: a plateau may look so."""
+"""Transitions after which the arrival is checked; again, since a plateau may be mistaken for it."""
 MOST_MOVES = 100
-"""Moves of a chain towards the typical set, at most."""
+"""Maximum number of moves of a chain towards the typical set."""
 
-# Points tried for each move, and the squared length of the drift per dimension from which a point
-# is far from the typical set.
+# Number of points tried for each move, and the squared length of the drift per dimension above
+# which a point counts as far from the typical set.
 _BACKTRACKING, _HOME = 12, 4
-# How far a transformed variable may move at once on the way.
+# Maximum distance that a transformed variable moves at once.
 _REACH = 2.0
-# Points tried where the start has no gradient, as many as PyMC tries.
+# Number of points tried if the gradient is not finite at the start; PyMC tries as many.
 _STARTS = 10
 
 
 class Arrival(NamedTuple):
-    r"""Fisher scoring with the diffusion's noise and a search along the line.
+    r"""Fisher scoring with the noise of the diffusion and a line search.
 
     In the typical set the squared length :math:`f^T A f` of the drift in the metric is about d,
-    the dimension. The noise keeps a hierarchy from running into its neck. This is no Markov
-    chain: it belongs to tuning, and what has been learned on the way is forgotten.
+    the dimension. The noise keeps hierarchical models from collapsing into the neck of the
+    funnel. The moves are not a Markov chain: they are part of tuning, and what is learned on
+    the way is discarded.
 
     Attributes
     ----------
     kernel : Kernel
     preconditioning : Preconditioning
     transformed : ndarray of bool
-        Which elements of x have a transform: no logarithm or logit changes by more than a few
+        Which elements of x are transformed. A logarithm or a logit changes by at most a few
         units at once.
     """
 
@@ -45,12 +46,18 @@ class Arrival(NamedTuple):
     transformed: np.ndarray
 
     def move(self, state: State, rng: np.random.Generator) -> State | None:
-        """The next state on the way home; None if the chain is there, or finds no way.
+        """Return the next state on the way to the typical set.
 
-        The largest useful step if it does not fall far. Else the better of two searches: along
-        it, and along the force divided by the diagonal of G, since information that is next to
-        nothing in one direction, as it may be where the model does not fit at all, sends the
-        whole step astray.
+        This is the result of the largest useful step, unless the log-density falls far.
+        Otherwise it is the better of two line searches: one along this step, and one along the
+        force divided by the diagonal of G. The second is needed where the information in some
+        direction is almost zero, as it may be where the model does not fit at all, so that the
+        full step goes far astray.
+
+        Returns
+        -------
+        State or None
+            None if the chain has arrived, or if neither search finds a point.
         """
         kernel = self.kernel
         integrator = INTEGRATORS["exponential"]
@@ -71,7 +78,7 @@ class Arrival(NamedTuple):
         return max(found, key=lambda search: search.logp, default=None)
 
     def _search(self, state: State, way: np.ndarray) -> State | None:
-        """The first of ever nearer points on a way that is level, or a better one after it."""
+        """Backtrack along a line to the first acceptable point, and on while the points improve."""
         best: State | None = None
         for i in range(_BACKTRACKING):
             found = self.kernel.init(state.x + 0.25**i * way, self.preconditioning.factor)
@@ -83,17 +90,17 @@ class Arrival(NamedTuple):
 
 
 def _is_level(state: State, other: State) -> bool:
-    """Whether another state is as good as this one, but for the diffusion's noise."""
+    """Whether the log-density of another state is as high, up to the noise of the diffusion."""
     return bool(other.logp > state.logp - len(state.x)) and other.fault is None
 
 
 def start_nearby(
     kernel: Kernel, state: State, preconditioning: Preconditioning, rng: np.random.Generator
 ) -> State:
-    """Another start where the given one has no gradient: PyMC's own jitter, for ten tries.
+    """Find a start near a point at which the gradient is not finite.
 
-    NUTS starts from such points, a shape parameter of exactly zero for example. The last state
-    tried if all have a fault.
+    Up to ten points are tried, with the same jitter as in PyMC. NUTS can start from such points,
+    for example a shape parameter of exactly zero. If none can be used, the last one is returned.
     """
     start = state.x
     for _ in range(_STARTS):

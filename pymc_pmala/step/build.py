@@ -1,4 +1,4 @@
-"""How a chain is put together for a target: metric, geometry, kernel."""
+"""Build a chain for a target from its metric, geometry and kernel."""
 
 from typing import Any
 
@@ -20,13 +20,13 @@ __all__ = ["build_chain"]
 def build_chain(
     target: Target, metric: MetricChoice, drift: str, options: Options, **compile_kwargs: Any
 ) -> Chain:
-    """A chain for a target, its functions compiled and called once.
+    """Build a chain for a target; compile its functions and call them once.
 
     Parameters
     ----------
     target : Target
     metric : str, array or callable
-        As for `PMALA`; ``"adapt"`` is learned.
+        As for `PMALA`, or ``"adapt"`` for a metric that is learned during tuning.
     drift : {"gamma", "omega", "gradient"}
         See `symbolic_geometry`.
     options : Options
@@ -42,7 +42,7 @@ def build_chain(
     except (NotImplementedError, NullTypeGradError, MethodNotDefined) as error:
         raise _no_gradient(target, metric, error) from error
     kernel = Kernel(target, geometry, preconditioning.factor, **compile_kwargs)
-    # Numba compiles at the first call, once for all processes forked later.
+    # Numba compiles at the first call. Processes forked later need not compile again.
     kernel.warm_up()
     arrival = Arrival(kernel, preconditioning, target.transformed)
     sizes = {v.name: target.point[v.name].size for v in target.variables}
@@ -50,19 +50,18 @@ def build_chain(
 
 
 def _no_gradient(target: Target, metric: MetricChoice, error: Exception) -> ValueError:
-    """What to tell the user when a derivative is missing."""
+    """Explain to the user which derivative is missing."""
     names = without_gradient(target.model, target.variables)
     if not names:
         return ValueError(
-            f"The metric {metric!r} needs derivatives beyond the gradient, which "
-            f"an Op of this model does not have ({error}). Choose metric='identity' or "
-            "a constant array, or give the distribution its information with "
+            f"The metric {metric!r} needs derivatives beyond the gradient, which an Op of the "
+            f"model does not implement ({error}). Choose metric='identity' or a constant array, or "
+            "register the information of the distribution with "
             "`pymc_pmala.register_information`."
         )
     return ValueError(
         f"Langevin samplers need gradients, but the log-density cannot be differentiated "
-        f"with respect to {names}. Give the Ops that depend on them a gradient, or give "
-        "these variables another step method, for example "
-        "`step=[PMALA([a, b]), pm.Slice([c])]`; for a `pm.Simulator`, use "
-        "`pm.sample_smc`."
+        f"with respect to {names}. Implement the gradient of the Ops that depend on them, or "
+        "sample these variables with another step method, for example "
+        "`step=[PMALA([a, b]), pm.Slice([c])]`. For a `pm.Simulator`, use `pm.sample_smc`."
     )

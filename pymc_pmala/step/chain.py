@@ -1,4 +1,4 @@
-"""The life of a chain: it starts, arrives, tunes, and then makes its draws."""
+"""A chain from its start through arrival and tuning to its draws."""
 
 import logging
 import math
@@ -26,7 +26,7 @@ _log = logging.getLogger("pymc")
 
 @dataclass(frozen=True)
 class Options:
-    """What a user asked of a chain; see `PMALA`."""
+    """The user's options for a chain; see `PMALA`."""
 
     integrator: Integrator
     step_size: float | None
@@ -38,7 +38,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Draw:
-    """A draw and what happened on the way to it.
+    """A draw and an account of its transitions.
 
     Attributes
     ----------
@@ -47,9 +47,9 @@ class Draw:
         What its transitions did.
     step_size : float
     floored : float
-        Whether only the metric's floor holds some direction; NaN where it is not looked at.
+        Whether some direction is informed only by the metric's floor; NaN if this is not checked.
     replaced : bool
-        Whether another metric stands for the one that this point has not.
+        Whether the metric is not finite or not positive definite here and has been replaced.
     warning : SamplerWarning or None
     """
 
@@ -62,12 +62,12 @@ class Draw:
 
 
 class Fault(Exception):
-    """A point from which no chain can start, and why."""
+    """Raised if a chain cannot start from a point, with the reason."""
 
 
 @dataclass_state
 class ChainState(DataClassState):
-    """Everything about a chain that its next draw depends on, but the point itself."""
+    """Everything that the next draw of a chain depends on, except the point itself."""
 
     started: bool
     divergences: int
@@ -89,14 +89,14 @@ class Chain(WithSamplingState):
     arrival : Arrival
     options : Options
     shared : sequence of SharedVariable
-        The variables that other step methods sample.
+        The variables that are sampled by other step methods.
     sizes : mapping of str to int
-        Number of coordinates of each variable, in their order.
+        Number of coordinates of each variable, in order.
     """
 
     _state_class = ChainState
 
-    # The state at the current point, and what it was computed from besides the point.
+    # The state at the current point, and what it depends on apart from the point.
     _state: State | None
     _fault: str | None
     _surroundings: list[bytes]
@@ -124,7 +124,7 @@ class Chain(WithSamplingState):
         self.restart()
 
     def restart(self) -> None:
-        """Forget what earlier chains have learned."""
+        """Discard what earlier chains have learned."""
         self.started = False
         self.divergences = 0
         self.transitions = self.options.thin or 1
@@ -136,17 +136,17 @@ class Chain(WithSamplingState):
         self.forget_point()
 
     def forget_point(self) -> None:
-        """Compute the geometry anew at the next draw, wherever that starts."""
+        """Discard the stored geometry, so that the next draw computes it again."""
         self._state, self._fault = None, None
         self._surroundings, self._data_used = [], []
         self._scaled_step = math.nan
 
     def freeze(self) -> None:
-        """Keep what tuning has learned."""
+        """Freeze what has been learned during tuning."""
         self.diagnosis.tuned = self.mixing.count
         if self.options.thin is None:
             self.transitions = self.mixing.transitions
-        # Of transitions so far, of draws from here on.
+        # During tuning it describes transitions, from here on draws.
         self.mixing = Mixing(self.kernel.dimension)
 
     # ---- A draw ----------------------------------------------------------------------
@@ -157,14 +157,14 @@ class Chain(WithSamplingState):
         Parameters
         ----------
         x : ndarray
-            Where the chain is.
+            The current point.
         rng : numpy.random.Generator
         tuning : bool
 
         Raises
         ------
         Fault
-            If no chain can start from here.
+            If the chain cannot start from this point.
         """
         state = self.state_at(x)
         if not self.started:
@@ -177,11 +177,12 @@ class Chain(WithSamplingState):
         step_size = self.step_size(tuning)
         if self.options.step_size_jitter:
             jitter = self.options.step_size_jitter
-            # Whatever the point is: each size leaves the posterior as it is, and so do all.
+            # The size does not depend on the point, so the posterior stays invariant.
             step_size *= rng.uniform(1.0 - jitter, 1.0 + jitter)
         warning, floored = None, math.nan
         if self._fault:
-            # Another step has moved the chain to where no proposal can be made: it stays.
+            # Another step method has moved the chain to a point from which no proposal can be
+            # made, so it stays there.
             info = Info()
             info.add(math.nan, 0.0, state.x, state.x, math.nan)
         else:
@@ -197,7 +198,7 @@ class Chain(WithSamplingState):
         return Draw(state, info, step_size, floored, self._is_replaced(state), warning)
 
     def _noise(self, count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """Normal numbers and logarithms of uniform ones, for so many transitions."""
+        """Draw the normal numbers and the logarithms of uniform numbers for some transitions."""
         kernel = self.kernel
         noises = rng.standard_normal((count, kernel.dimension), kernel.dtype)
         return noises, np.log1p(-rng.random(count))
@@ -208,12 +209,12 @@ class Chain(WithSamplingState):
         return self.preconditioning.learn(state)
 
     def step_size(self, tuning: bool) -> float:
-        """The step size to explore with while tuning, and the one that is frozen after it."""
+        """Return the current step size during tuning, and the frozen one after it."""
         adaptation = self.step_size_adaptation
         return adaptation.current if tuning else adaptation.averaged
 
     def scales(self, step_size: float) -> Scales:
-        """The integrator's scales as the compiled function takes them."""
+        """Return the scales of the integrator as arrays, for the compiled function."""
         if step_size != self._scaled_step:
             scales = self.options.integrator.scales(step_size)
             self._scaled_step = step_size
@@ -221,8 +222,8 @@ class Chain(WithSamplingState):
         return self._last_scales
 
     def state_at(self, x: np.ndarray) -> State:
-        """The state at a point; the one kept from the last draw, if nothing has changed."""
-        # PyMC overwrites points in place: values are compared, not arrays.
+        """Return the state at a point, or that of the last draw if nothing has changed."""
+        # PyMC overwrites points in place, so values have to be compared.
         x = x.astype(self.kernel.dtype, copy=False)
         surroundings = [s.get_value(borrow=True).tobytes() for s in self.shared]
         data = [d.container.storage[0] for d in self.kernel.data]
@@ -240,18 +241,18 @@ class Chain(WithSamplingState):
     # ---- Start and arrival -----------------------------------------------------------
 
     def _start(self, state: State, rng: np.random.Generator, tuning: bool) -> State:
-        """A state from which a chain can start, with the metric that is used there."""
+        """Return a state from which the chain can start, with the metric to use there."""
         if self._fault and tuning:
             state = start_nearby(self.kernel, state, self.preconditioning, rng)
             if state.fault is None:
-                _log.info("%s at the start: the chain starts nearby.", self._fault)
+                _log.info("Since %s at the initial point, the chain starts nearby.", self._fault)
             self._fault = state.fault
         if self._fault:
             raise Fault(self._fault)
         return self.preconditioning.learn(state)
 
     def _arrive(self, state: State, rng: np.random.Generator) -> State:
-        """A state near the typical set, from one that may be far from it."""
+        """Move to the typical set from a state that may be far from it."""
         while self.arrival_moves < MOST_MOVES:
             found = self.arrival.move(state, rng)
             if found is None:
@@ -263,7 +264,7 @@ class Chain(WithSamplingState):
         return state
 
     def _find_first_step(self, state: State, rng: np.random.Generator) -> None:
-        """Halve the step from a sensible size until a proposal from here could be accepted."""
+        """Halve the step size until a proposal from this state has a fair chance of acceptance."""
         self.started = True
         if self.options.step_size is not None:
             return
@@ -280,15 +281,15 @@ class Chain(WithSamplingState):
     # ---- Diagnosis -------------------------------------------------------------------
 
     def _is_replaced(self, state: State) -> bool:
-        """Whether another metric stands for the one at a point, which has no factor."""
+        """Whether the metric at a state has no factor and has been replaced."""
         return self.kernel.varies and not math.isfinite(state.log_det)
 
     def _diagnose(
         self, x: np.ndarray, state: State, step_size: float, info: Info
     ) -> tuple[SamplerWarning | None, float]:
-        """A warning about the draw, if there is reason, and whether the metric's floor is at work.
+        """Return a warning about the draw or None, and whether only the floor informs a direction.
 
-        The latter is NaN where it is not looked at.
+        The latter is NaN if it is not checked at this draw.
         """
         diagnosis, floored = self.diagnosis, math.nan
         could_grow = step_size < 0.25 * self.options.integrator.largest_step

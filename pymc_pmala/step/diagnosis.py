@@ -1,4 +1,4 @@
-"""What is going wrong in a chain, and what to do about it: warnings as PyMC collects them."""
+"""Diagnosis of problems in a chain, reported as PyMC sampler warnings."""
 
 import math
 from collections.abc import Mapping
@@ -13,32 +13,33 @@ __all__ = ["Diagnosis", "DiagnosisState", "divergence"]
 
 Point = dict[str, np.ndarray]
 
-# Draws after tuning from which an acceptance rate is known well enough to be judged.
+# Number of draws after tuning at which the acceptance rate is judged.
 _ENOUGH = 200
-# At half the usual acceptance, so many rejections in a row have a chance below 1e-12.
+# At half the usual acceptance rate, this many rejections in a row have probability below 1e-12.
 _STUCK = 100
-# The metric is looked at in one draw of so many: it costs about as much as drawing noise.
+# The metric is checked once in this many draws: a check costs about as much as drawing noise.
 _EVERY = 10
-# Autocorrelation of a coordinate from draw to draw from which a chain is slow: an effective draw
-# in nine. Tuning aims at 0.25.
+# Autocorrelation between successive draws above which a chain is slow: nine draws are worth one
+# independent draw. Tuning aims at 0.25.
 _SLOW = 0.8
-# Jumps are looked at in one draw of so many, for the same reason.
+# Jumps are measured once in this many draws, for the same reason.
 _EVERY_JUMP = 4
-# Share of draws with the metric's floor at work from which it is told.
+# Share of draws with a direction informed only by the floor above which a warning is issued.
 _FLOORED = 0.01
-# Looks after which it is known how large the metric usually is.
+# Number of checks after which the usual size of the metric is known.
 _ENOUGH_LOOKS = 20
-# A place where the metric does not fit: so many times smaller than usual, with a slope so many
-# times that of a step; or so many times smaller or larger, after so many rejections.
+# The metric does not fit where it is _SMALLER times smaller than usual and the log-density
+# changes by more than _STEEP over one unit of the metric; or where it is _OTHER times smaller or
+# larger than usual after _REJECTED rejections in a row.
 _SMALLER, _STEEP = 10.0, 5.0
 _OTHER, _REJECTED = 100.0, 20
-# Share of the looks from which it is told.
+# Share of such checks above which a warning is issued.
 _ASTRAY = 0.01
 
 
 @dataclass_state
 class DiagnosisState(DataClassState):
-    """What has been seen of a chain."""
+    """Observations of a chain so far."""
 
     tuned: int
     draws: int
@@ -52,15 +53,15 @@ class DiagnosisState(DataClassState):
 
 
 class Diagnosis(WithSamplingState):
-    """Watches one chain after tuning and speaks once of each thing that it finds.
+    """Monitor of one chain after tuning, which reports each problem once.
 
-    PyMC logs what a step method returns as the statistic ``"warning"``, in the process that
-    the user sees, and keeps it with ``pm.sample(keep_warning_stat=True)``.
+    PyMC logs the warnings that a step method returns as the statistic ``"warning"``. It does so
+    in the user's process, and keeps them with ``pm.sample(keep_warning_stat=True)``.
 
     Parameters
     ----------
     target : float or None
-        Acceptance rate that the step size is tuned for; None if it is not tuned.
+        Target acceptance rate of the step size adaptation; None if the step size is not adapted.
     """
 
     _state_class = DiagnosisState
@@ -70,7 +71,7 @@ class Diagnosis(WithSamplingState):
         self.restart()
 
     def restart(self) -> None:
-        """Forget the chain watched so far."""
+        """Discard the observations of the previous chain."""
         self.tuned = 0
         self.draws, self.accepted, self.rejections = 0, 0.0, 0
         self.looks, self.floored, self.astray = 0, 0, 0
@@ -78,15 +79,15 @@ class Diagnosis(WithSamplingState):
         self.told: list[str] = []
 
     def observe(self, info: Info, could_grow: bool) -> SamplerWarning | None:
-        """Take in one draw after tuning; a warning where there is reason for one.
+        """Record one draw after tuning, and return a warning if there is a reason for one.
 
         Parameters
         ----------
         info : Info
-            What its transitions did.
+            The account of its transitions.
         could_grow : bool
-            Whether the step size is far below its largest useful value: with an average that
-            is near it, as short tuning leaves it, nothing is wrong.
+            Whether the step size is far below its largest useful value. If it is close to it, a
+            high acceptance rate is no problem; this is common after a short tuning phase.
         """
         self.draws += 1
         self.accepted += info.acceptance / info.transitions
@@ -98,60 +99,61 @@ class Diagnosis(WithSamplingState):
         return None
 
     def observe_replacement(self, replaced: bool) -> SamplerWarning | None:
-        """Take in whether another metric stands for the one that the draw has not."""
+        """Record whether the metric at the draw has been replaced."""
         if not replaced:
             return None
         return self._tell_once(
             "replaced",
             WarningType.BAD_PARAMS,
-            "The metric is not finite, or not positive definite, at a draw whose log-density and "
-            "gradient are finite: (1 + |∇log π|²) I stands for it there. Draws are exact, "
-            "but steps from there suit the posterior less. The statistic `metric_replaced` tells "
-            "the draws; look at the model there with `pymc_pmala.explain_metric(point=...)`, give "
-            "the distribution its information with `pymc_pmala.register_information`, or "
-            "choose another metric.",
+            "The metric is not finite or not positive definite at some draws, although the "
+            "log-density and its gradient are finite. It is replaced by (1 + |∇log π|²) I there. "
+            "The draws are exact, but steps from these points are less efficient. The statistic "
+            "`metric_replaced` marks the draws. Inspect the model there with "
+            "`pymc_pmala.explain_metric(point=...)`, register the information of the distribution "
+            "with `pymc_pmala.register_information`, or choose another metric.",
         )
 
     @property
     def wants_metric(self) -> bool:
-        """Whether the metric is to be looked at after this draw."""
+        """Whether the metric should be checked after this draw."""
         return self.draws % _EVERY == 0
 
     def observe_floor(self, floored: bool) -> SamplerWarning | None:
-        """Take in whether the metric has a direction that only its floor holds."""
+        """Record whether some direction is informed only by the metric's floor."""
         self.floored += floored
         share = self.floored * _EVERY / self.draws
-        # Once is chance, where draws are few.
+        # A single case among few draws may be chance.
         if self.draws < _ENOUGH or self.floored <= 1 or share <= _FLOORED:
             return None
         return self._tell_once(
             "floor",
             WarningType.BAD_PARAMS,
             f"Neither data nor priors say anything about some direction in "
-            f"{share:.0%} of the draws: the metric's floor alone holds it "
-            "there, and steps along it are enormous. Two parameters may enter the model only "
-            "through their sum, or a prior may be flat or nearly so. Give the parameters proper "
-            "priors, or remove one; `pymc_pmala.explain_metric` shows what informs each.",
+            f"{share:.0%} of the draws. Only the metric's floor limits the "
+            "steps along it, and they are very large. Two parameters may enter the model only "
+            "through their sum, or a prior may be flat or nearly flat. Give the parameters proper "
+            "priors, or remove one; `pymc_pmala.explain_metric` shows what informs each of them.",
         )
 
     def observe_metric(
         self, diagonal: np.ndarray, force: np.ndarray, sizes: Mapping[str, int]
     ) -> SamplerWarning | None:
-        r"""Take in the metric at a draw, and speak if it has lost touch with the log-density.
+        r"""Record the metric at a draw, and warn if it does not fit the log-density.
 
-        Where G is about the information, :math:`f_i^2 / G_{ii}` is about 1: the slope of the
-        log-density over a step of the metric's. A metric that is far smaller than elsewhere in
-        the run, while the slope is not, makes steps that are longer than the distance over
-        which the density changes: they are rejected, those from elsewhere into this place as
-        well, and it is hardly ever visited. With a metric that is far smaller or far larger
-        than elsewhere and nothing but rejections, a chain has met such a place.
+        Where G is close to the information, :math:`f_i^2 / G_{ii}` is about 1. This is the
+        squared change of the log-density over one unit of the metric. If the metric is much
+        smaller than elsewhere in the run but the slope is not, steps are longer than the
+        distance over which the density changes. Proposals from such a region are rejected, and
+        so are those into it, so that it is hardly ever visited. A chain has also reached such a
+        region if the metric is much smaller or larger than elsewhere and all proposals are
+        rejected.
 
         Parameters
         ----------
         diagonal, force : ndarray
             :math:`G_{ii}` and the force f at the draw.
         sizes : mapping of str to int
-            Number of coordinates of each variable, in their order.
+            Number of coordinates of each variable, in order.
         """
         log_metric = np.log(diagonal)
         self.looks += 1
@@ -176,50 +178,52 @@ class Diagnosis(WithSamplingState):
             "astray",
             WarningType.CONVERGENCE,
             f"The metric of {names} is {found} than usual at some draws, and does not fit the "
-            "log-density there. Proposals to and from such places are rejected, so that they may "
-            "hardly be visited at all, and r-hat need not notice: compare with NUTS. If the metric "
-            "is your own, or the rule of a distribution, it must not fall far below the square of "
-            "the log-density's slope; if not, try metric='softabs' or another parameterization.",
+            "log-density there. Proposals to and from such points are rejected, so this region "
+            "may hardly be visited at all, and r-hat may not show it. Compare with NUTS. If the "
+            "metric or the rule of a distribution is your own, it should not be much smaller than "
+            "the squared slope of the log-density. Otherwise, try metric='softabs' or another "
+            "parameterization.",
         )
 
     @property
     def wants_jump(self) -> bool:
-        """Whether the way from the last draw to this one is to be measured."""
+        """Whether the jump from the last draw to this one should be measured."""
         return self.draws % _EVERY_JUMP == 0
 
     @property
     def wants_mixing(self) -> bool:
-        """Whether `judge_mixing` is to be called now: after 200 draws, 400, 800 and so on."""
+        """Whether to call `judge_mixing` now: after 200, 400, 800 draws and so on."""
         times, rest = divmod(self.draws, _ENOUGH)
         return rest == 0 and times & (times - 1) == 0
 
     def judge_mixing(
         self, correlations: np.ndarray, sizes: Mapping[str, int], transitions: int
     ) -> SamplerWarning | None:
-        """Speak of coordinates that draws hardly move.
+        """Warn of coordinates that hardly move from one draw to the next.
 
         Parameters
         ----------
         correlations : ndarray
             Autocorrelation of each coordinate from one draw to the next.
         sizes : mapping of str to int
-            Number of coordinates of each variable, in their order.
+            Number of coordinates of each variable, in order.
         transitions : int
-            Transitions made for a draw.
+            Number of transitions per draw.
         """
         owners = np.repeat(list(sizes), list(sizes.values()))
         slow = [str(name) for name in dict.fromkeys(owners[correlations > _SLOW])]
-        # Of steps that are too small, no more need be said.
+        # If the steps are too small, that has already been reported.
         if not slow or "small steps" in self.told:
             return None
         return self._tell_once(
             "slow",
             WarningType.CONVERGENCE,
-            f"Draws hardly move {', '.join(slow)}: the autocorrelation from one to the next is "
-            f"{correlations.max():.2f}, at {transitions} transitions a draw. Look at r-hat "
-            "and ESS before you trust them. If a scale and what it scales are sampled "
-            "together, as in a centred hierarchy, write the model non-centred. Tune longer if the "
-            "chain has not arrived, give proper priors if it never will, draw more, or use NUTS.",
+            f"Draws hardly move {', '.join(slow)}: the autocorrelation between successive draws is "
+            f"{correlations.max():.2f}, with {transitions} transitions per draw. Check r-hat "
+            "and ESS before you use them. In a centred hierarchical model, where a scale is "
+            "sampled together with what it scales, use a non-centred parameterization. Tune longer "
+            "if the chain has not converged. Use proper priors if the posterior is improper. "
+            "Otherwise, take more draws or use NUTS.",
         )
 
     def _stuck(self) -> SamplerWarning | None:
@@ -227,9 +231,9 @@ class Diagnosis(WithSamplingState):
             "stuck",
             WarningType.CONVERGENCE,
             f"A chain is stuck: {self.rejections} proposals in a row were rejected at one point, "
-            f"up to draw {self.draws}. The posterior's tails are heavier there than the "
-            "proposal's. Set a higher target_accept, 0.8 for instance, reparameterize, or use "
-            "NUTS.",
+            f"up to draw {self.draws}. The tails of the posterior are heavier there than those of "
+            "the proposal. Set a higher target_accept, for example 0.8, reparameterize the model, "
+            "or use NUTS.",
         )
 
     def _judge(self, rate: float, target: float, could_grow: bool) -> SamplerWarning | None:
@@ -237,18 +241,18 @@ class Diagnosis(WithSamplingState):
         if not (low or high):
             return None
         found = "below" if low else "above"
-        message = f"The acceptance rate is {rate:.2f}, far {found} its target {target:.2f}: "
+        message = f"The acceptance rate is {rate:.2f}, far {found} its target of {target:.2f}: "
         if self.tuned == 0:
-            message += "the step size has not been tuned. Let the chain tune, or give a step_size."
+            message += "the step size has not been tuned. Use tuning draws, or set step_size."
         elif low:
             message += (
-                "the step size does not suit the places where the chain is now. Tune longer than "
-                f"{self.tuned} draws, set a higher target_accept, or reparameterize."
+                "the step size does not suit the region where the chain is now. Tune longer than "
+                f"{self.tuned} draws, set a higher target_accept, or reparameterize the model."
             )
         else:
             message += (
-                "the steps are smaller than they need to be, and draws move the less. Tune longer "
-                f"than {self.tuned} draws."
+                "the steps are smaller than they need to be, and the chain mixes more slowly. Tune "
+                f"longer than {self.tuned} draws."
             )
         told = "large steps" if low else "small steps"
         return self._tell_once(told, WarningType.BAD_ACCEPTANCE, message)
@@ -261,9 +265,15 @@ class Diagnosis(WithSamplingState):
 
 
 def divergence(tuning: bool, source: Point | None, destination: Point | None) -> SamplerWarning:
-    """A proposal without a finite geometry: where from and where to.
+    """Return the warning about a proposal without a finite geometry.
 
-    At level "debug", as PyMC's own: it sums up divergences after sampling.
+    Its level is "debug", as in PyMC, which summarizes divergences after sampling.
+
+    Parameters
+    ----------
+    tuning : bool
+    source, destination : dict or None
+        The point from which the proposal was made, and the proposed point.
     """
     return SamplerWarning(
         WarningType.TUNING_DIVERGENCE if tuning else WarningType.DIVERGENCE,

@@ -1,4 +1,4 @@
-"""How Ctrl-C ends a run: as an interrupt wherever it arrives, and for all chains."""
+"""Handling of Ctrl-C, which ends all chains of a run wherever it arrives."""
 
 from typing import Any
 
@@ -6,10 +6,10 @@ __all__ = ["Run", "is_interrupt"]
 
 
 def is_interrupt(error: BaseException | None) -> bool:
-    """Whether an error is Ctrl-C, or what became of it on its way.
+    """Whether an error is a KeyboardInterrupt or was caused by one.
 
-    Within numba's call the interrupt becomes a ``SystemError``, "returned a result with an
-    exception set", which PyMC does not know for what it is.
+    Within a call of numba's code the interrupt becomes a ``SystemError``, "returned a result with
+    an exception set", which PyMC does not recognize as an interrupt.
     """
     seen = set()
     while error is not None and id(error) not in seen:
@@ -21,20 +21,20 @@ def is_interrupt(error: BaseException | None) -> bool:
 
 
 class Run:
-    """The chains that PyMC draws one after another in one process with one step.
+    """The chains that PyMC draws one after another in one process with one step method.
 
-    An interrupt ends one of them, and PyMC begins the next, which is to end at once. They
-    belong together if PyMC puts the step back into the same state before each: it is one object
-    within a call of ``pm.sample``, and another in the next call.
+    After an interrupt has ended one of them, PyMC starts the next one, which should then end
+    immediately. Chains belong to the same run if PyMC restores the same state object before each
+    of them: every call of ``pm.sample`` uses an object of its own.
 
     Attributes
     ----------
     is_over : bool
-        Whether the chain that begins follows one that was interrupted.
+        Whether an earlier chain of this run was interrupted.
     has_draws : bool
-        Whether a chain of this run has come before this one.
+        Whether this run has an earlier chain.
     drawn : int
-        Draws made by the present chain.
+        Number of draws of the current chain.
     """
 
     def __init__(self) -> None:
@@ -46,22 +46,22 @@ class Run:
         self._same_state = False
 
     def restore(self, state: Any) -> None:
-        """The step is put into a state."""
+        """Record that PyMC has restored a state of the step method."""
         self._same_state, self._state = state is self._state, state
         self.is_over = False
 
     def begin(self, length: int) -> None:
-        """A chain begins, of so many draws; 0 if PyMC does not say."""
-        # In a callback or in PyMC's own code the interrupt is not seen, but draws are missing.
+        """Record the start of a chain with a given number of draws; 0 if it is unknown."""
+        # An interrupt in a callback or in PyMC's own code is not seen here, but draws are missing.
         ended_early = self._interrupted or self.drawn < self._length
         self.has_draws, self._same_state = self._same_state, False
         self.is_over = self.has_draws and ended_early
         self._length, self.drawn, self._interrupted = length, 0, False
 
     def interrupt(self) -> None:
-        """The present chain was interrupted."""
+        """Record that the current chain was interrupted."""
         self._interrupted = True
 
     def complete(self) -> None:
-        """The present chain is as long as it was to be, whatever was asked of PyMC."""
+        """Record that the current chain is complete, even if it is shorter than requested."""
         self.drawn = self._length

@@ -1,4 +1,4 @@
-"""A Langevin chain inside the contract of PyMC's step methods."""
+"""The base class of the Langevin step methods, which implements PyMC's interface."""
 
 import inspect
 import logging
@@ -37,13 +37,13 @@ _log = logging.getLogger("pymc")
 
 
 def _fixed() -> Any:
-    """A field of the state that says whose it is, and that no step takes over from another."""
+    """Return a state field that identifies the sampler and must match when it is restored."""
     return field(metadata={"frozen": True})
 
 
 @dataclass_state
 class LangevinState(StepMethodState):
-    """Everything about a chain that its next draw depends on, but the point itself."""
+    """Everything that the next draw of a chain depends on, except the point itself."""
 
     name: str = _fixed()
     metric_kind: str = _fixed()
@@ -55,14 +55,14 @@ class LangevinState(StepMethodState):
 
 
 class Langevin(ArrayStepShared):
-    """What the Metropolis-adjusted Langevin step methods share; see `PMALA`.
+    """Base class of the Metropolis-adjusted Langevin step methods; see `PMALA`.
 
     Attributes
     ----------
     kernel : Kernel
         The compiled transitions.
     chain : Chain
-        What the chain has learned, and how it makes its draws.
+        The current chain, with everything that it has learned.
     """
 
     name: ClassVar[str]
@@ -74,20 +74,20 @@ class Langevin(ArrayStepShared):
     _state_class = LangevinState
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Show the arguments of ``__init__``, which PyMC's ``__new__`` would hide."""
+        """Expose the signature of ``__init__``, which PyMC's ``__new__`` would hide."""
         super().__init_subclass__(**kwargs)
         _, *parameters = inspect.signature(cls.__init__).parameters.values()
         cls.__signature__ = inspect.Signature(parameters)
 
     def __new__(cls, vars=None, *args, **kwargs):
-        """Create one step for all variables, or one for each with ``blocked=False``."""
+        """Create one step for all variables, or one for each of them with ``blocked=False``."""
         check_keywords(cls, kwargs)
         if vars is None:
             return super().__new__(cls, *args, **kwargs)
         if isinstance(vars, Sequence) and not vars:
             raise ValueError(
                 "There is nothing to sample: vars is empty. List the random variables to "
-                "sample, or leave vars out to sample all."
+                "sample, or omit vars to sample all of them."
             )
         return super().__new__(cls, vars, *args, **kwargs)
 
@@ -115,7 +115,7 @@ class Langevin(ArrayStepShared):
         super().__init__(target.variables, target.shared, blocked=blocked, rng=rng)
         self.metric = metric
         self.integrator = integrator
-        # The paper's chain has a draw for each transition.
+        # The chains of the paper record every transition.
         thin = 1 if thin is None and integrator == "euler" else thin
         options = Options(
             integrator=INTEGRATORS[integrator],
@@ -135,9 +135,9 @@ class Langevin(ArrayStepShared):
         return self.chain.kernel
 
     def __repr__(self) -> str:
-        """Say what a chain's proposals depend on."""
+        """Show the metric, integrator, step size and dimension."""
         chain = self.chain
-        # Before a chain has begun, tuning has said nothing about the step.
+        # Before the chain starts, the only step size is the user's.
         step_size = (
             f"{chain.step_size(self.tune):.3g}" if chain.started else chain.options.step_size
         )
@@ -148,7 +148,7 @@ class Langevin(ArrayStepShared):
 
     @property
     def metric_kind(self) -> str:
-        """The metric in a word or two."""
+        """A short description of the metric."""
         if callable(self.metric):
             return getattr(self.metric, "__name__", type(self.metric).__name__)
         if isinstance(self.metric, str):
@@ -157,16 +157,16 @@ class Langevin(ArrayStepShared):
 
     @property
     def target_accept(self) -> float:
-        """Acceptance rate that the step size is tuned for."""
+        """Target acceptance rate of the step size adaptation."""
         return self.chain.options.target_accept
 
     @property
     def dimension(self) -> int:
-        """Number of coordinates that are sampled."""
+        """Number of sampled coordinates."""
         return self.kernel.dimension
 
     def step(self, point: PointType) -> tuple[PointType, StatsType]:
-        """Make one draw; Ctrl-C ends this chain and those after it, whatever became of it."""
+        """Make one draw. Ctrl-C ends this chain and all later ones, also within compiled code."""
         try:
             if self._run.is_over:
                 raise KeyboardInterrupt
@@ -180,7 +180,7 @@ class Langevin(ArrayStepShared):
         return result
 
     def astep(self, q0: RaveledVars) -> tuple[RaveledVars, StatsType]:
-        """Make the transitions of one draw; return the point kept and what happened."""
+        """Make the transitions of one draw; return the new point and the statistics."""
         try:
             draw = self.chain.draw(q0.data, self.rng, self.tune)
         except Fault as fault:
@@ -201,18 +201,18 @@ class Langevin(ArrayStepShared):
             "model_logp": float(state.logp),
             "warning": draw.warning or self._divergence(draw, q0),
         }
-        # A copy: what becomes of the draw must not reach the point that the geometry is of.
+        # A copy, so that changes to the draw cannot affect the point stored with the geometry.
         return RaveledVars(state.x.copy(), q0.point_map_info), [stats]
 
     def _refuse(self, fault: Fault) -> None:
-        """An error where a chain cannot start."""
+        """Raise the error of a chain that cannot start."""
         message = (
             f"{type(self).__name__} cannot start from the current point: {fault} there. "
-            "Look for missing values in the data, inspect the model there with "
-            "`model.debug()`, and start elsewhere with `pm.sample(initvals=...)`."
+            "Look for missing values in the data, inspect the model with `model.debug()`, or "
+            "start elsewhere with `pm.sample(initvals=...)`."
         )
         if self._run.has_draws:
-            # An error would lose the chains before this one.
+            # Raising an error would lose the earlier chains.
             _log.error("%s The chains drawn so far are returned.", message)
             raise KeyboardInterrupt
         raise SamplingError(message)
@@ -220,7 +220,7 @@ class Langevin(ArrayStepShared):
     def _divergence(self, draw: Draw, q0: RaveledVars) -> SamplerWarning | None:
         if draw.info.divergence is None:
             return None
-        # As in PyMC: not so many points as to fill the memory.
+        # As in PyMC, only the points of the first 100 divergences are kept.
         if self.tune or self.chain.divergences > 100:
             return divergence(self.tune, None, None)
         source, destination = (
@@ -230,23 +230,23 @@ class Langevin(ArrayStepShared):
         return divergence(self.tune, source, destination)
 
     def reset_tuning(self) -> None:
-        """Forget what earlier chains have learned."""
+        """Discard what earlier chains have learned."""
         self.tune = True
         self.chain.restart()
 
     def stop_tuning(self) -> None:
-        """Freeze what tuning has learned."""
+        """Freeze what has been learned during tuning."""
         super().stop_tuning()
         self.chain.freeze()
 
     def __reduce__(self):
-        """Pickle what sampling needs; not the model, which plain pickle cannot take."""
+        """Pickle what sampling needs, without the model, which plain pickle cannot handle."""
         state = {k: v for k, v in vars(self).items() if not k.endswith("__newargs")}
         return object.__new__, (type(self),), state
 
     @property
     def sampling_state(self) -> LangevinState:
-        """All that the next draw depends on, but the point: enough to go on elsewhere."""
+        """Everything that the next draw depends on, except the point; used to resume a chain."""
         return super().sampling_state
 
     @sampling_state.setter
@@ -257,7 +257,7 @@ class Langevin(ArrayStepShared):
         self._run.restore(state)
 
     def end_chain(self) -> None:
-        """Tell that a callback ends this chain, and not the run, by its KeyboardInterrupt."""
+        """Declare that the KeyboardInterrupt of a callback ends only this chain, not the run."""
         self._run.complete()
 
     def setup_chain(self, rng: RandomGenerator, tune: int, draws: int) -> None:
@@ -265,7 +265,7 @@ class Langevin(ArrayStepShared):
         self._start_chain(rng, tune + draws)
 
     def set_rng(self, rng: RandomGenerator) -> None:
-        """Start a chain (PyMC before 6.3, which does not say how long it is)."""
+        """Start a chain of unknown length (PyMC before 6.3)."""
         self._start_chain(rng, 0)
 
     def _start_chain(self, rng: RandomGenerator, length: int) -> None:
@@ -275,7 +275,7 @@ class Langevin(ArrayStepShared):
 
     @staticmethod
     def competence(var, has_grad):
-        """Compatible with continuous variables; NUTS stays PyMC's default."""
+        """Return COMPATIBLE for continuous variables, so that NUTS remains PyMC's default."""
         if var.dtype in continuous_types and has_grad:
             return Competence.COMPATIBLE
         return Competence.INCOMPATIBLE

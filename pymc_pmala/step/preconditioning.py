@@ -1,4 +1,4 @@
-"""What the metric of a chain is at a point: the point's own, the same everywhere, or learned."""
+"""The metric along a chain: position-dependent, constant or learned during tuning."""
 
 from abc import abstractmethod
 from typing import Any
@@ -24,27 +24,27 @@ __all__ = [
     "choose_preconditioning",
 ]
 
-# Points from the start of tuning after each of which the mean is factorised anew.
+# Number of points at the start of tuning after each of which the mean is factorised again.
 _EVERY_POINT = 50
 
 
 @dataclass_state
 class PreconditioningState(DataClassState):
-    """Of a metric that is not learned: nothing."""
+    """The empty state of a metric that is not learned."""
 
 
 class Preconditioning(WithSamplingState):
-    """What the metric is at the points of a chain.
+    """The metric at the points of a chain.
 
     Attributes
     ----------
     metric : Metric
-        In symbolic form, as the kernel's graph needs it. It does not travel with a pickle.
+        The symbolic metric, from which the kernel's graph is built. It is not pickled.
     factorization : Factorization
     has_floor : bool
-        Whether there may be directions that only the metric's floor holds.
+        Whether some directions may be informed only by the metric's floor.
     factor : tuple of ndarray or None
-        The factor of a metric that is the same at every point; None if each has its own.
+        The factor of a metric that is the same at every point; None if the metric varies.
     """
 
     _state_class = PreconditioningState
@@ -54,22 +54,22 @@ class Preconditioning(WithSamplingState):
     factor: tuple[np.ndarray, ...] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out the graph, which is of no use once compiled and a burden to pickle."""
+        """Omit the graph, which is not needed after compilation and expensive to pickle."""
         return {name: value for name, value in vars(self).items() if name != "metric"}
 
     def restart(self) -> None:
-        """Forget what earlier chains have learned."""
+        """Discard what earlier chains have learned."""
 
     def forget(self) -> None:
-        """Forget the points seen so far, but not the factor that they gave."""
+        """Discard the points seen so far, but keep the factor computed from them."""
 
     @abstractmethod
     def learn(self, state: State) -> State:
-        """Take in the metric at a state; the state with the metric that is used from now on."""
+        """Add the metric at a state; return the state with the metric to use from now on."""
 
 
 class PositionDependent(Preconditioning):
-    """A metric of its own at every point."""
+    """A metric that is different at every point."""
 
     def __init__(self, metric: Metric, target: Target):
         self.metric = metric
@@ -82,7 +82,7 @@ class PositionDependent(Preconditioning):
 
 
 class Constant(Preconditioning):
-    """One metric, given by the user."""
+    """A constant metric given by the user."""
 
     def __init__(self, metric: ConstantMetric, target: Target):
         self.metric = metric
@@ -104,14 +104,14 @@ class LearnedState(PreconditioningState):
 
 
 class Learned(Preconditioning):
-    """The mean of the Fisher metric over the points of tuning.
+    """The mean of the Fisher metric over the tuning draws.
 
     Parameters
     ----------
     target : Target
     separate : bool
-        Whether noise may be drawn with the mean of G⁻¹ for its covariance, and not with the
-        inverse of the mean of G. Euler's proposal is the textbook's, with one matrix.
+        Whether the covariance of the noise may be the mean of G⁻¹ instead of the inverse of the
+        mean of G. Euler's proposal uses one matrix for both, as in the literature.
     **compile_kwargs
         Passed to pytensor.
     """
@@ -119,7 +119,8 @@ class Learned(Preconditioning):
     _state_class = LearnedState
 
     def __init__(self, target: Target, separate: bool, **compile_kwargs: Any):
-        # The kernel is handed the factor: its graph has a constant metric, whichever it is.
+        # The factor is an input of the kernel, whose graph therefore contains no metric. Any
+        # constant metric will do here.
         self.metric = build_metric("identity", target)
         learned = build_metric("fisher", target)
         self.has_floor = isinstance(learned, FlooredMetric)
@@ -135,28 +136,28 @@ class Learned(Preconditioning):
         self._factorise = compile_graph(inputs, [log_det, *factor], target.model, **compile_kwargs)
         self._identity = tuple(part.astype(target.x.dtype) for part in found.identity())
         self.restart()
-        # Numba compiles at the first call, once for all processes forked later.
+        # Numba compiles at the first call. Processes forked later need not compile again.
         self._factorise(*self._pieces(target.start))
 
     def restart(self) -> None:
-        """Forget what earlier chains have learned."""
+        """Discard what earlier chains have learned."""
         self.average = MetricAverage()
         self.factor = self._identity
 
     def forget(self) -> None:
-        """Forget the points seen so far: on the way home they are of no use."""
+        """Discard the points seen so far, which lie outside the typical set."""
         self.average = MetricAverage()
 
     def learn(self, state: State) -> State:
-        """Take in the information at a point, and precondition with the mean."""
+        """Add the information at a state, and precondition with the mean."""
         self.average.update(self._pieces(state.x))
-        # One more point among many changes little.
+        # A single point among many changes the mean only slightly.
         if self.average.count > _EVERY_POINT and self.average.count % 4:
             return state
         log_det, *factor = self._factorise(*self.average.mean)
         if not np.isfinite(log_det):
             return state
-        # In the order of the identity before it: numba compiles anew for another.
+        # C order, like that of the identity: numba would compile again for another order.
         self.factor = tuple(np.ascontiguousarray(part) for part in factor)
         return state._replace(factor=self.factor, log_det=float(log_det))
 
@@ -164,7 +165,7 @@ class Learned(Preconditioning):
 def choose_preconditioning(
     choice: MetricChoice, target: Target, separate: bool, **compile_kwargs: Any
 ) -> Preconditioning:
-    """The preconditioning that a user's choice of a metric stands for; see `Learned`."""
+    """Return the preconditioning for a user's choice of the metric; see `Learned`."""
     if isinstance(choice, str) and choice == "adapt":
         return Learned(target, separate, **compile_kwargs)
     metric = build_metric(choice, target)

@@ -1,4 +1,4 @@
-"""What a step method tells of each draw, and how the progress bar shows it."""
+"""The statistics of a draw, and the progress bar that shows them."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,11 +12,12 @@ __all__ = ["STATISTICS", "progress_columns", "progress_update"]
 
 
 class _Number:
-    """The type of a statistic that is stored as float64, and that PyMC's steps call otherwise.
+    """The type of a float64 statistic that compares equal to both float64 and bool.
 
-    PyMC refuses a compound step whose methods differ in the type of a statistic, and its own
-    differ in ``accepted``: float64 in Metropolis, bool in HamiltonianMC and DEMetropolis. To
-    stand beside any of them this compares equal to both, and so has no hash.
+    PyMC rejects a compound step whose methods declare different types for the same statistic,
+    and its own methods differ in ``accepted``: it is float64 in Metropolis, and bool in
+    HamiltonianMC and DEMetropolis. This type can be combined with any of them. It cannot have a
+    hash, because it equals two different types.
     """
 
     dtype = np.dtype(np.float64)
@@ -27,12 +28,12 @@ class _Number:
 
 
 STATISTICS: dict[str, tuple[Any, list[int] | None]] = {
-    # NUTS's name and type, which PyMC makes `acceptance_rate` of: under that name at once, it
-    # would be lost beside NUTS.
+    # The name and type that NUTS uses. PyMC renames it to `acceptance_rate`; declared under that
+    # name, the statistic would be lost in a compound step with NUTS.
     "mean_tree_accept": (np.dtype(np.float64), []),
     "accepted": (_Number(), []),
     "diverging": (bool, []),
-    # NUTS has `int` here and HamiltonianMC `np.int64`; this equals both.
+    # NUTS declares `int` here and HamiltonianMC `np.int64`; this type equals both.
     "divergences": (np.dtype(np.int64), []),
     "n_transitions": (np.int64, []),
     "step_size": (np.float64, []),
@@ -43,13 +44,13 @@ STATISTICS: dict[str, tuple[Any, list[int] | None]] = {
     "model_logp": (np.float64, []),
     "warning": (SamplerWarning, None),
 }
-"""Types and shapes of the statistics of a draw, as PyMC takes them."""
+"""Types and shapes of the statistics of a draw, in PyMC's format."""
 
 _SHOWN = ("divergences", "step_size", "acceptance_rate")
 
 
 def progress_columns(n_chains: int) -> tuple[list[ProgressColumn], dict[str, list[int]]]:
-    """Columns of the progress bar, and what they show before the first draw."""
+    """Return the columns of the progress bar and their values before the first draw."""
     forms = (
         "{task.fields[divergences]}",
         "{task.fields[step_size]:0.3f}",
@@ -64,7 +65,7 @@ def progress_columns(n_chains: int) -> tuple[list[ProgressColumn], dict[str, lis
 
 
 def progress_update() -> Callable[[dict[str, Any]], dict[str, Any]]:
-    """What the columns show after a draw, by its statistics."""
+    """Return a function from the statistics of a draw to the values of the columns."""
 
     def update(stats: dict[str, Any]) -> dict[str, Any]:
         return {

@@ -28,12 +28,12 @@ class PMALA(Langevin):
     Parameters
     ----------
     vars : sequence of variables, optional
-        Random variables or value variables to sample; all by default. Others are held at
-        the values that other step methods give them.
+        Random variables or value variables to sample; all by default. The others keep the
+        values that other step methods give them.
     metric : {"fisher", "softabs", "identity"}, array or callable, default "fisher"
         ``"fisher"`` is the expected information :math:`\sum_f J_f^T K_f J_f` of the
         model's factors. ``"softabs"`` makes the Hessian of the negative log-density positive
-        definite by the SoftAbs of its eigenvalues. An array is a constant metric, or its
+        definite by applying SoftAbs to its eigenvalues. An array is a constant metric, or its
         diagonal. A callable ``metric(model, x)`` returns a d × d pytensor expression in the
         raveled value variables ``x``.
     integrator : {"exponential", "euler"}, default "exponential"
@@ -42,30 +42,30 @@ class PMALA(Langevin):
         :math:`N(x + (1-\rho)(A\nabla\log\pi + 2\Gamma),\; (1-\rho^2) A)` with
         :math:`\rho = e^{-h/2}`, which is exact where the posterior is Gaussian.
     step_size : float, optional
-        h, where tuning starts; found by a short search if not given.
+        The step size h with which tuning starts; found by a short search by default.
     target_accept : float, optional
-        Acceptance rate to tune for; depends on the integrator and the dimension if not
-        given.
+        Target acceptance rate of tuning. The default depends on the integrator and the
+        dimension.
     adapt_step_size : bool, default True
         Whether to tune the step size.
     step_size_jitter : float, default 0.0
-        The step of each draw is h times a random number, uniform in 1 ± this.
+        The step size of each draw is h times a random number, uniform in 1 ± this value.
     thin : int, optional
-        Transitions for each recorded draw after tuning, made in one compiled call; the
-        statistics cover all of them. By default tuning finds how many make draws nearly
-        independent, at most 32: a chain that mixes slowly loses nothing by it, and saves
-        PyMC's own work for a draw. With ``"euler"``, the paper's proposal to the letter, the
+        Number of transitions per recorded draw after tuning, made in one compiled call. The
+        statistics cover all of them. By default, tuning finds the number that makes draws
+        nearly independent, at most 32. A chain that mixes slowly loses little by this, and
+        PyMC has fewer draws to process. With ``"euler"``, the proposal of the paper, the
         default is 1.
     model : pm.Model, optional
         Taken from the ``with`` context by default.
     initial_point : dict, optional
-        A point that gives the variables' shapes; ``model.initial_point()`` by default.
+        A point that gives the shapes of the variables; ``model.initial_point()`` by default.
     compile_kwargs : dict, optional
-        Passed to pytensor, ``{"mode": ...}`` for instance.
+        Passed to pytensor, for example ``{"mode": ...}``.
     rng : int or numpy.random.Generator, optional
-        Seed; `pm.sample` sets its own for each chain.
+        Seed. `pm.sample` sets one for each chain.
     blocked : bool, default True
-        Whether to update all variables in one transition, or each in one of its own.
+        Whether to update all variables in one transition, or each of them separately.
 
     References
     ----------
@@ -89,15 +89,15 @@ class PMALA(Langevin):
 
 
 class MMALA(Langevin):
-    r"""Manifold MALA with the drift as published by Girolami & Calderhead.
+    r"""Manifold MALA with the drift published by Girolami & Calderhead.
 
-    As `PMALA`, with
-    :math:`\Omega_i = |G|^{-1/2} \sum_j \partial_j (A_{ij} |G|^{1/2})` in the place of Γ
-    [1]_. The two agree where G is a Hessian, as for generalised linear models with
-    canonical link; elsewhere the diffusion behind MMALA does not keep the posterior, and
-    its Metropolis step has the more to reject.
+    The same as `PMALA`, with
+    :math:`\Omega_i = |G|^{-1/2} \sum_j \partial_j (A_{ij} |G|^{1/2})` instead of Γ
+    [1]_. The two agree if G is a Hessian, as in generalised linear models with
+    canonical link. Otherwise the diffusion of MMALA does not leave the posterior invariant,
+    and the Metropolis step has to reject more proposals.
 
-    Parameters are those of `PMALA`.
+    The parameters are those of `PMALA`.
 
     References
     ----------
@@ -112,11 +112,11 @@ class MMALA(Langevin):
 class SimplifiedMMALA(Langevin):
     r"""Manifold MALA without the derivatives of the metric.
 
-    As `PMALA` with Γ = 0: mean :math:`x + \tfrac{h}{2} A(x) \nabla\log\pi`, covariance
-    :math:`hA(x)` [1]_. Cheaper by transition; farther from the posterior before the
-    Metropolis step where the geometry changes fast.
+    The same as `PMALA` with Γ = 0: with Euler's integrator, the proposal has mean
+    :math:`x + \tfrac{h}{2} A(x) \nabla\log\pi` and covariance :math:`hA(x)` [1]_.
+    Transitions are cheaper, but more proposals are rejected where the geometry changes fast.
 
-    Parameters are those of `PMALA`.
+    The parameters are those of `PMALA`.
 
     References
     ----------
@@ -131,8 +131,9 @@ class SimplifiedMMALA(Langevin):
 class MALA(Langevin):
     r"""Pre-conditioned Metropolis-adjusted Langevin algorithm.
 
-    Mean :math:`x + \tfrac{h}{2} A \nabla\log\pi`, covariance :math:`hA`, with a constant
-    A [1]_, [2]_; or the exponential integrator's. One gradient per transition.
+    With Euler's integrator, the proposal has mean
+    :math:`x + \tfrac{h}{2} A \nabla\log\pi` and covariance :math:`hA`, with a constant A
+    [1]_, [2]_. The exponential integrator is that of `PMALA`. A transition needs one gradient.
 
     Parameters
     ----------
@@ -140,9 +141,9 @@ class MALA(Langevin):
         As for `PMALA`.
     metric : {"adapt", "identity"} or array, default "adapt"
         :math:`G = A^{-1}`. ``"adapt"`` averages the model's Fisher information over the
-        tuning draws and freezes it when tuning ends. With the exponential integrator, and
-        unless the metric has blocks or a band, noise is drawn with the average of
-        :math:`G^{-1}` for its covariance, which keeps chains from sticking in long tails.
+        tuning draws and freezes it when tuning ends. With the exponential integrator, the
+        covariance of the noise is the average of :math:`G^{-1}`, unless the metric has blocks
+        or a band. This keeps chains from getting stuck in long tails.
     integrator, step_size, target_accept, adapt_step_size, step_size_jitter, thin
         As for `PMALA`.
     model, initial_point, compile_kwargs, rng, blocked
@@ -180,7 +181,7 @@ class MALA(Langevin):
         if callable(metric) or (isinstance(metric, str) and metric not in ("adapt", "identity")):
             raise ValueError(
                 f"MALA takes metric='adapt', metric='identity' or a constant array, not "
-                f"{metric!r}. For a metric that varies use PMALA, MMALA or SimplifiedMMALA."
+                f"{metric!r}. For other metrics, use PMALA, MMALA or SimplifiedMMALA."
             )
         super().__init__(
             vars,
