@@ -1,6 +1,6 @@
-"""Measurements: the samplers beside others, what a transition costs, and how cost grows.
+"""Benchmarks: a comparison of samplers, the cost of a transition, and its growth with dimension.
 
-`rows` and `samplers` say what is compared, `cell` what one process does, `reference` whether
-its draws can be believed, `comparison` which processes are run, `report` what is shown of them.
-`transition` measures single transitions; `data` and `models` serve all.
+`rows` and `samplers` define what is compared, `cell` is one run in a process of its own,
+`reference` checks whether its draws are correct, `comparison` runs the processes, and `report`
+presents the results. `transition` measures single transitions; `data` and `models` are used by all.
 """

@@ -1,4 +1,4 @@
-"""``python -m benchmarks``: compare the samplers, or print what their transitions cost."""
+"""Compare the samplers, or measure the cost of their transitions."""
 
 import argparse
 import json
@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from importlib.metadata import version
 from pathlib import Path
 
-# Before NumPy is imported: one BLAS thread, so that ratios mean something.
+# One BLAS thread, so that times can be compared. This must be set before NumPy is imported.
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
 
@@ -49,7 +49,7 @@ def _parser() -> argparse.ArgumentParser:
         nargs="?",
         default="samplers",
         choices=["samplers", "transition", "dimension"],
-        help="compare samplers (default); cost of a transition in gradients, or by dimension",
+        help="compare samplers (default), or measure a transition in gradients or by dimension",
     )
     parser.add_argument("--only", type=_names(ROWS), metavar="ROW,…", help=", ".join(ROWS))
     parser.add_argument("--data", help="folder of CSV files (default: PMALA_DATA, then PyPI)")
@@ -62,17 +62,17 @@ def _parser() -> argparse.ArgumentParser:
         metavar="NAME,…",
         help=", ".join(SAMPLERS),
     )
-    group.add_argument("--seeds", type=int, default=3, help="runs of each cell (3)")
-    group.add_argument("--draws", type=int, default=DRAWS, help=f"draws a chain ({DRAWS})")
-    group.add_argument("--tune", type=int, help="tuning steps (each sampler's default)")
-    group.add_argument("--timeout", type=float, default=1800.0, help="seconds for a run (1800)")
+    group.add_argument("--seeds", type=int, default=3, help="number of runs of each cell (3)")
+    group.add_argument("--draws", type=int, default=DRAWS, help=f"draws per chain ({DRAWS})")
+    group.add_argument("--tune", type=int, help="tuning steps (default of each sampler)")
+    group.add_argument("--timeout", type=float, default=1800.0, help="time limit in seconds (1800)")
     group.add_argument("--results", type=Path, default=Path("benchmark-results"))
-    group.add_argument("--fresh", action="store_true", help="run again what has been run")
+    group.add_argument("--fresh", action="store_true", help="repeat runs that already have results")
     group.add_argument(
-        "--warm", action="store_true", help="one cache of compiled code for all: no cold set-up"
+        "--warm", action="store_true", help="share one cache of compiled code (no cold set-up)"
     )
-    group.add_argument("--quick", action="store_true", help="one seed, few draws, to try it out")
-    group.add_argument("--docs", action="store_true", help="write the documentation's tables")
+    group.add_argument("--quick", action="store_true", help="a short trial: one seed, few draws")
+    group.add_argument("--docs", action="store_true", help="write the tables of the documentation")
     group = parser.add_argument_group("dimension")
     group.add_argument(
         "--dimensions",
@@ -87,7 +87,7 @@ def _names(known: dict):
     def parse(text: str) -> tuple[str, ...]:
         names = tuple(text.split(","))
         if unknown := [name for name in names if name not in known]:
-            raise argparse.ArgumentTypeError(f"{unknown[0]!r} is none of {', '.join(known)}")
+            raise argparse.ArgumentTypeError(f"{unknown[0]!r} is not one of {', '.join(known)}")
         return names
 
     return parse
@@ -145,14 +145,14 @@ def _flat(found: dict) -> list[dict]:
 
 
 def _setting(runs: list[dict]) -> str:
-    """What the figures were measured with, in a sentence."""
+    """Describe the versions and settings of the measurement in a sentence."""
     packages = ["pymc", "pytensor"]
     packages += [s.package for s in SAMPLERS.values() if s.package != "pymc" and s.installed]
     versions = ", ".join(f"{name} {version(name)}" for name in packages)
     seeds = Counter((run["task"]["row"], run["task"]["sampler"]) for run in runs).values()
     return (
         f"Python {platform.python_version()} with {versions}; chains of "
-        f"{_range(run['task']['draws'] for run in runs)} draws, {CHAINS} of them one after the "
+        f"{_range(run['task']['draws'] for run in runs)} draws, {CHAINS} of them run one after the "
         f"other; medians over {_range(seeds)} seeds."
     )
 

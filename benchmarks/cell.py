@@ -1,6 +1,6 @@
-"""What one process of the comparison does: ``python -m benchmarks.cell TASK RESULT``.
+"""One run of the comparison in its own process: ``python -m benchmarks.cell TASK RESULT``.
 
-TASK is a `Task` in JSON; what was measured is written to the file RESULT.
+TASK is a `Task` in JSON. The measurements are written to the file RESULT.
 """
 
 import json
@@ -24,7 +24,7 @@ __all__ = ["Task", "measure", "reference"]
 
 @dataclass(frozen=True)
 class Task:
-    """One run: a sampler on a row with a seed, or the row's reference.
+    """One run: a sampler on a row with a seed, or the reference of the row.
 
     Attributes
     ----------
@@ -33,9 +33,9 @@ class Task:
     seed : int
         Seed of the run.
     draws, chains : int
-        Draws of each chain, chains.
+        Number of draws of each chain, and number of chains.
     tune : int or None
-        Tuning steps; the sampler's default if None.
+        Number of tuning steps; the default of the sampler if None.
     data : str or None
         Folder of data files.
     """
@@ -50,7 +50,7 @@ class Task:
 
 
 def measure(task: Task, truth: dict[str, dict]) -> dict[str, Any]:
-    """Sample, and say how long it took, how much it gave and whether it can be believed."""
+    """Sample; return times, effective sample sizes and whether the draws are correct."""
     row, sampler = ROWS[task.row], SAMPLERS[task.sampler]
     model = row.build(task.data)
     sampler.load()
@@ -76,7 +76,7 @@ def measure(task: Task, truth: dict[str, dict]) -> dict[str, Any]:
 
 
 def reference(task: Task) -> dict[str, dict]:
-    """True means and sds of a row: known, or those of a long run."""
+    """Return the true means and sds of a row: exact ones, or those of a long run."""
     row = ROWS[task.row]
     if isinstance(row.reference, dict):
         return exact(row.reference)
@@ -87,7 +87,7 @@ def reference(task: Task) -> dict[str, dict]:
 
 
 def main() -> None:
-    """Do the task of the command line."""
+    """Run the task given on the command line."""
     logging.getLogger("pymc").setLevel(logging.ERROR)
     warnings.simplefilter("ignore")
     task = Task(**json.loads(sys.argv[1]))
@@ -98,7 +98,7 @@ def main() -> None:
             found = measure(task, json.loads(sys.stdin.read()))
     except Exception as error:
         traceback.print_exc()
-        # The last line is what the table shows; some messages bring their own traceback.
+        # The table shows the last line; some messages contain a traceback of their own.
         sys.exit(f"{type(error).__name__}: {str(error).partition(chr(10))[0]}")
     Path(sys.argv[2]).write_text(json.dumps(found, indent=1) + "\n")
 

@@ -1,4 +1,4 @@
-"""The comparison of samplers: every run in a process of its own, none of them run twice."""
+"""The comparison of samplers, with each run in a separate process and its result stored."""
 
 import json
 import os
@@ -27,26 +27,27 @@ ONE_THREAD = {
 
 @dataclass(frozen=True)
 class Settings:
-    """What is run, and where the results are kept.
+    """The runs of a comparison, and where the results are stored.
 
     Attributes
     ----------
     rows, samplers : tuple of str
         Keys of `ROWS` and `SAMPLERS`.
     seeds : int
-        Runs of each cell, with seeds 1, 2, …
+        Number of runs of each cell, with seeds 1, 2, …
     draws, chains, tune, data
         As in `Task`.
     reference_draws : int
-        Draws of each of the four chains of a reference.
+        Number of draws of each of the four chains of a reference.
     timeout : float
-        Seconds after which a run is given up.
+        Time limit of a run in seconds.
     results : Path
         Folder of the results.
     fresh : bool
-        Whether to run again what has been run.
+        Whether to repeat runs that already have results.
     warm : bool
-        Whether all cells share one cache of compiled code: faster, and no compilation is cold.
+        Whether all cells share one cache of compiled code. This is faster, but cold set-up times
+        are not measured.
     """
 
     rows: tuple[str, ...]
@@ -64,11 +65,11 @@ class Settings:
 
 
 def compare(settings: Settings, tell: Callable[[str], None]) -> Iterator[None]:
-    """Run what has not been run, and yield after every run.
+    """Make the runs that have no results yet, and yield after every run.
 
-    The samplers of a row take turns, seed by seed and each time in another order, so that a
-    busy moment of the machine hits all of them alike. The first run of a cell compiles into
-    an empty cache, those after it find what the first has left.
+    The samplers of a row take turns, seed by seed and in a different order each time, so that
+    other load on the machine affects all of them alike. The first run of a cell starts with an
+    empty cache of compiled code, which the later runs use.
     """
     for name in settings.rows:
         truth = _reference(name, settings, tell)
@@ -82,7 +83,7 @@ def compare(settings: Settings, tell: Callable[[str], None]) -> Iterator[None]:
 
 
 def load_results(folder: Path) -> list[dict[str, Any]]:
-    """All runs in a folder of results."""
+    """Load all runs in a folder of results."""
     return [_record(path) for path in sorted(folder.glob("runs/*.json"))]
 
 
@@ -97,26 +98,26 @@ def _task(row: str, sampler: str, seed: int, settings: Settings) -> Task:
 def _reference(
     name: str, settings: Settings, tell: Callable[[str], None]
 ) -> dict[str, dict] | None:
-    """The row's true moments; None, and a note, where they cannot be found."""
+    """Return the true moments of a row; None, with a message, if they cannot be computed."""
     path = settings.results / "references" / f"{name}.json"
     if settings.fresh or not path.exists():
         tell(f"{name}: reference")
         task = replace(_task(name, "reference", 0, settings), draws=settings.reference_draws)
         failure = _run(task, path, "", 10 * settings.timeout, _shared_cache(settings))
         if failure:
-            tell(f"{name}: left out, no reference ({failure})")
+            tell(f"{name}: skipped, because the reference failed ({failure})")
             return None
     return _record(path)
 
 
 def _run_once(task: Task, truth: dict, settings: Settings, tell: Callable[[str], None]) -> bool:
-    """Run a task and keep its record; False if there was nothing to run."""
+    """Run a task and store its record; return False if there is nothing to run."""
     label = f"{task.row}-{task.sampler}"
     path = settings.results / "runs" / f"{label}-{task.seed}.json"
     cache = _shared_cache(settings) if settings.warm else settings.results / "cache" / label
     if not SAMPLERS[task.sampler].installed:
         if task.seed == 1:
-            tell(f"{label}: left out, {SAMPLERS[task.sampler].package} is not installed")
+            tell(f"{label}: skipped, {SAMPLERS[task.sampler].package} is not installed")
         return False
     if not settings.fresh and path.exists() and _record(path)["task"] == asdict(task):
         return False
@@ -126,7 +127,7 @@ def _run_once(task: Task, truth: dict, settings: Settings, tell: Callable[[str],
     if task.seed == 1 and not settings.warm:
         shutil.rmtree(cache, ignore_errors=True)
     tell(f"{label}: seed {task.seed}")
-    # Of a shared cache nobody knows what the first run finds in it.
+    # With a shared cache it is unknown whether the first run compiles.
     cold = None if settings.warm and task.seed == 1 else not cache.exists()
     record: dict[str, Any] = {"task": asdict(task), "cold": cold}
     part = path.with_suffix(".part")
@@ -145,7 +146,7 @@ def _shared_cache(settings: Settings) -> Path:
 
 
 def _run(task: Task, path: Path, stdin: str, timeout: float, cache: Path) -> str | None:
-    """Do a task in a new process; what went wrong, if something did."""
+    """Run a task in a new process; return a description of the failure, or None."""
     path.parent.mkdir(parents=True, exist_ok=True)
     cache.mkdir(parents=True, exist_ok=True)
     flags = [os.environ.get("PYTENSOR_FLAGS", ""), f"base_compiledir={cache.resolve()}"]

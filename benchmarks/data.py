@@ -1,4 +1,4 @@
-"""The data sets of the paper's experiments: from a folder, from PyPI packages or simulated."""
+"""The data sets of the paper's experiments, from a folder, from PyPI packages or simulated."""
 
 import importlib.resources
 import os
@@ -18,23 +18,23 @@ LOGISTIC_SETS = ("australian", "german", "heart", "pima", "ripley")
 
 
 class DataUnavailable(RuntimeError):
-    """A data set is neither in the folder nor in an installed package."""
+    """Raised if a data set is neither in the folder nor in an installed package."""
 
 
 def load_logistic(name: str, folder: str | Path | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Design matrix and binary response of one of the paper's data sets.
+    """Load the design matrix and the binary response of one of the paper's data sets.
 
-    Columns are standardised (ddof = 1) and preceded by a column of ones; Ripley's two
-    enter with their squares and cubes.
+    Columns are standardised (ddof = 1) and preceded by a column of ones. For Ripley's data, the
+    squares and cubes of the two columns are added.
 
     Parameters
     ----------
     name : str
         One of `LOGISTIC_SETS`.
     folder : str or Path, optional
-        Where ``name.csv`` lies, last column the class; the environment variable
-        ``PMALA_DATA`` by default. Without either, the packages of the extra ``benchmarks``
-        are asked.
+        The folder of ``name.csv``, whose last column is the class; the environment variable
+        ``PMALA_DATA`` by default. If neither is given, the data come from the packages of the
+        extra ``benchmarks``.
     """
     if name not in LOGISTIC_SETS:
         raise ValueError(f"Unknown data set {name!r}. Choose one of {LOGISTIC_SETS}.")
@@ -48,10 +48,10 @@ def load_logistic(name: str, folder: str | Path | None = None) -> tuple[np.ndarr
 
 
 def load_fitzhugh_nagumo(folder: str | Path | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Times and the two noisy states: ``fhn.csv`` of the folder, or simulated.
+    """Load the times and the two noisy states from ``fhn.csv`` in the folder, or simulate them.
 
-    V' = c(V − V³/3 + R), R' = −(V − a + bR)/c from (−1, 1) at (a, b, c) = (0.2, 0.2, 3), with
-    noise of sd 0.5 at 200 equispaced times on [0, 20].
+    The system is V' = c(V − V³/3 + R), R' = −(V − a + bR)/c with (a, b, c) = (0.2, 0.2, 3). It
+    starts at (−1, 1) and is observed with noise of sd 0.5 at 200 equispaced times on [0, 20].
     """
     if folder := _data_folder(folder):
         table = _from_folder("fhn", folder)
@@ -60,7 +60,7 @@ def load_fitzhugh_nagumo(folder: str | Path | None = None) -> tuple[np.ndarray, 
     states = [np.array([-1.0, 1.0])]
     step = (times[1] - times[0]) / fine
     for _ in range(fine * (len(times) - 1)):
-        # The midpoint rule: at this step its error is far below the noise.
+        # The midpoint rule, whose error at this step size is far below the noise.
         middle = states[-1] + step / 2 * _fitzhugh_nagumo_slope(states[-1])
         states.append(states[-1] + step * _fitzhugh_nagumo_slope(middle))
     noise = np.random.default_rng(1).normal(scale=0.5, size=(2, len(times)))
@@ -73,9 +73,10 @@ def _fitzhugh_nagumo_slope(state: np.ndarray) -> np.ndarray:
 
 
 def load_volatility(folder: str | Path | None = None) -> np.ndarray:
-    """Returns of 2000 days: ``stochvol.csv`` of the folder, or simulated.
+    """Load the returns of 2000 days from ``stochvol.csv`` in the folder, or simulate them.
 
-    y = β exp(x/2) ε, x an autoregression with φ = 0.98 and σ = 0.15, β = 0.65.
+    The model is y = β exp(x/2) ε with β = 0.65, where x is autoregressive with φ = 0.98 and
+    σ = 0.15.
     """
     if folder := _data_folder(folder):
         return _from_folder("stochvol", folder)[:, 0]
@@ -114,13 +115,13 @@ def _from_packages(name: str) -> np.ndarray:
             return np.loadtxt(path, delimiter=",", skiprows=1)
     except (ModuleNotFoundError, StopIteration, FileNotFoundError) as error:
         raise DataUnavailable(
-            f"The data set {name!r} needs `pip install 'pymc-pmala[benchmarks]'`, or a folder "
-            "with CSV files given by --data or PMALA_DATA."
+            f"The data set {name!r} is not available. Run `pip install 'pymc-pmala[benchmarks]'`, "
+            "or specify a folder of CSV files with --data or PMALA_DATA."
         ) from error
     raise DataUnavailable(
-        "The Australian credit data are in no PyPI package. Download 'Statlog (Australian "
+        "The Australian credit data are not in any PyPI package. Download 'Statlog (Australian "
         "Credit Approval)' from the UCI repository, save it as australian.csv with a header "
-        "line and the class in the last column, and give its folder by --data or PMALA_DATA."
+        "line and the class in the last column, and specify its folder with --data or PMALA_DATA."
     )
 
 

@@ -1,4 +1,4 @@
-"""PyMC models of the benchmark."""
+"""The PyMC models of the benchmarks."""
 
 import numpy as np
 import pymc as pm
@@ -44,7 +44,7 @@ def logistic_regression(x: np.ndarray, y: np.ndarray) -> pm.Model:
 
 
 def hierarchical_regression(dimension: int, seed: int = 0) -> pm.Model:
-    """Varying intercepts, five observations each, and four parameters that all share."""
+    """Varying intercepts with five observations each, and four shared parameters."""
     rng = np.random.default_rng(seed)
     groups = max(dimension - 4, 1)
     group = np.repeat(np.arange(groups), 5)
@@ -86,9 +86,9 @@ def dense_regression(dimension: int, seed: int = 0) -> pm.Model:
 def fitzhugh_nagumo(times: np.ndarray, observed: np.ndarray, **prior) -> pm.Model:
     """The paper's second experiment: Exponential priors with mean 3, noise of sd 0.5.
 
-    One classical Runge–Kutta step between two observations, in a Scan. Chains start at the
-    parameters that the data were made with, as the paper's do: the posterior has other modes.
-    Options are the priors', ``default_transform=None`` for their natural scale.
+    A Scan makes one classical Runge–Kutta step between two observations. As in the paper, chains
+    start at the true parameters, since the posterior has other modes. The options are passed to
+    the priors, for example ``default_transform=None`` for the natural scale.
     """
 
     def slopes(v, r, a, b, c):
@@ -105,7 +105,7 @@ def fitzhugh_nagumo(times: np.ndarray, observed: np.ndarray, **prior) -> pm.Mode
 
 
 def lotka_volterra(steps_per_year: int = 10) -> pm.Model:
-    """Hares and lynxes with log-normal noise: rates, initial populations and noise unknown."""
+    """Hares and lynxes with log-normal noise; rates, initial populations and noise are unknown."""
     years = PELTS.shape[1]
 
     def slopes(hares, lynxes, birth, predation, death, growth):
@@ -128,7 +128,7 @@ def lotka_volterra(steps_per_year: int = 10) -> pm.Model:
 
 
 def _runge_kutta(slopes, start, parameters, step: float, count: int):
-    """States after each of `count` classical Runge–Kutta steps of a system of two."""
+    """Return the states after each of `count` classical Runge–Kutta steps of two equations."""
 
     def advance(v, r, *rest):
         k1 = slopes(v, r, *rest)
@@ -185,7 +185,7 @@ def funnel(dimension: int = 9) -> pm.Model:
 
 
 def poisson_glmm(groups: int = 30, size: int = 10, seed: int = 0) -> pm.Model:
-    """Counts with a slope and an intercept for each group, centred."""
+    """Poisson counts with a common slope and a centred intercept for each group."""
     rng = np.random.default_rng(seed)
     group = np.repeat(np.arange(groups), size)
     z = rng.normal(size=len(group))
@@ -214,7 +214,7 @@ def gaussian_process(size: int = 60, seed: int = 0) -> pm.Model:
 
 
 def ill_conditioned_covariance(dimension: int = 50, seed: int = 0) -> np.ndarray:
-    """Eigenvalues from 10⁻³ to 10³ in random directions."""
+    """Return a covariance with eigenvalues from 10⁻³ to 10³ in random directions."""
     normal = np.random.default_rng(seed).normal(size=(dimension, dimension))
     directions, _ = np.linalg.qr(normal)
     return (directions * np.logspace(-3, 3, dimension)) @ directions.T
@@ -229,7 +229,7 @@ def ill_conditioned_gaussian() -> pm.Model:
 
 
 def student_t_regression(size: int = 200, predictors: int = 5, seed: int = 0) -> pm.Model:
-    """Linear regression with heavy-tailed noise, its degrees of freedom unknown."""
+    """Linear regression with Student-t noise of unknown degrees of freedom."""
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(size, predictors))
     y = x @ np.linspace(-1, 1, predictors) + 0.5 * rng.standard_t(4, size=size)

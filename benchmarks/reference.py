@@ -1,4 +1,4 @@
-"""True means and sds of a posterior, and whether draws agree with them."""
+"""The true means and sds of a posterior, and a check of draws against them."""
 
 import numpy as np
 import pymc as pm
@@ -16,18 +16,18 @@ __all__ = ["exact", "long_run", "why_void"]
 
 
 def why_void(draws: dict[str, np.ndarray], truth: dict[str, dict]) -> str | None:
-    """Why the effective sample size of these draws says nothing; None if it does.
+    """Return the reason why the effective sample size of draws is meaningless, or None.
 
-    A chain that stays where it is has as many effective draws as draws, by ArviZ's formula.
-    Hence each chain must move in at least one of twenty transitions, and the mean and sd of
-    each variable must be within five Monte Carlo standard errors of the truth.
+    By ArviZ's formula, a chain that never moves has as many effective draws as draws. Hence each
+    chain must move in at least one of twenty transitions, and the mean and sd of each variable
+    must be within five Monte Carlo standard errors of the truth.
     """
     for name, values in draws.items():
         if not np.all(np.isfinite(values)):
             return f"{name} is not finite"
     moves = least_moves(draws)
     if moves < LEAST_MOVES:
-        return f"a chain moved in {100 * moves:.1f} % of its transitions"
+        return f"a chain moved in only {100 * moves:.1f} % of its transitions"
     found = moments({name: draws[name] for name in truth})
     worst, where = 0.0, ""
     for name, true in truth.items():
@@ -40,7 +40,7 @@ def why_void(draws: dict[str, np.ndarray], truth: dict[str, dict]) -> str | None
 
 
 def exact(moments: dict[str, tuple[np.ndarray, np.ndarray]]) -> dict[str, dict]:
-    """A summary without error, from known means and sds."""
+    """Return a summary without error from known means and sds."""
     return {
         name: {"mean": np.asarray(mean).tolist(), "sd": np.asarray(sd).tolist()}
         | {"mean_error": 0.0, "sd_error": 0.0}
@@ -49,7 +49,7 @@ def exact(moments: dict[str, tuple[np.ndarray, np.ndarray]]) -> dict[str, dict]:
 
 
 def long_run(model: pm.Model, names: list[str], draws: int, jitter: bool) -> dict[str, np.ndarray]:
-    """Draws by NUTS with small steps, from chains that agree: nutpie's if installed, or PyMC's."""
+    """Sample with small steps and check r-hat, using nutpie if it is installed, or PyMC's NUTS."""
     try:
         import nutpie
     except ImportError:
@@ -67,5 +67,5 @@ def long_run(model: pm.Model, names: list[str], draws: int, jitter: bool) -> dic
     found = {name: np.asarray(idata.posterior[name].values) for name in names}
     worst = largest_rhat(found)
     if not worst < LARGEST_RHAT:
-        raise RuntimeError(f"the chains of the reference disagree, R-hat is {worst:.2f}")
+        raise RuntimeError(f"the chains of the reference disagree: r-hat is {worst:.2f}")
     return found

@@ -1,4 +1,4 @@
-"""The comparison's runs as cells, tables and a picture."""
+"""Tables and a figure of the results of the comparison."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,27 +21,27 @@ BASELINE = "nutpie"
 
 @dataclass(frozen=True)
 class Cell:
-    """What the runs of one sampler on one row say together: medians over seeds.
+    """Results of one sampler on one row, as medians over seeds.
 
     Attributes
     ----------
     cold_setup, warm_setup : float or None
-        Seconds before the first draw, with an empty cache of compiled code and with a full
-        one; None if not measured.
+        Seconds before the first draw, with an empty and with a full cache of compiled code; None
+        if not measured.
     tuning : float
-        Seconds of tuning, all chains.
+        Seconds of tuning, summed over chains.
     seconds_per_draw, gradients_per_draw : float
-        The cost of a draw, in seconds and in calls of log-density and gradient.
+        The cost of a draw, in seconds and in evaluations of the log-density and its gradient.
     bulk_ess, tail_ess : float
-        Effective sample sizes, each the least over variables.
+        Effective sample sizes, each the smallest over all variables.
     rate : float
-        min(bulk, tail) effective draws a second of sampling.
+        min(bulk, tail) effective draws per second of sampling.
     rate_with_tuning : float
-        The same a second of tuning and sampling.
+        The same per second of tuning and sampling.
     seconds_to_enough : float or None
-        Seconds from the model to 400 effective draws: cold set-up, tuning, sampling.
+        Seconds from the model to 400 effective draws, including cold set-up and tuning.
     void : str or None
-        Why none of these figures counts.
+        The reason why these figures are meaningless, if they are.
     """
 
     cold_setup: float | None
@@ -58,7 +58,7 @@ class Cell:
 
 
 def cells(runs: Sequence[dict[str, Any]]) -> dict[tuple[str, str], Cell | str]:
-    """Cells by row and sampler; a reason where there is no result."""
+    """Return the cells by row and sampler, with a reason where there is no result."""
     grouped: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for run in runs:
         grouped.setdefault((run["task"]["row"], run["task"]["sampler"]), []).append(run)
@@ -122,7 +122,7 @@ DETAILS = {
 
 
 def ratio_tables(found: dict[tuple[str, str], Cell | str]) -> list[Table]:
-    """A table for each figure, every entry with its ratio to nutpie's."""
+    """Return a table for each figure, with the ratio of each entry to that of nutpie."""
     tables = []
     for title, figure in _known(found).items():
         header, lines = _grid(found, figure)
@@ -136,7 +136,7 @@ def ratio_tables(found: dict[tuple[str, str], Cell | str]) -> list[Table]:
 
 
 def _known(found: dict[tuple[str, str], Cell | str]) -> dict[str, str]:
-    """The figures that some cell has."""
+    """Return the figures that are available for at least one cell."""
     return {
         title: figure
         for title, figure in FIGURES.items()
@@ -186,7 +186,7 @@ def _number(value: float | None) -> str:
 
 
 def remarks(found: dict[tuple[str, str], Cell | str]) -> list[str]:
-    """Why cells are void or empty."""
+    """List the reasons for void and failed cells."""
     lines = []
     for (row, column), cell in sorted(found.items()):
         reason = cell if isinstance(cell, str) else cell.void
@@ -196,11 +196,11 @@ def remarks(found: dict[tuple[str, str], Cell | str]) -> list[str]:
     return lines
 
 
-# ---- The page and its picture --------------------------------------------------------------
+# ---- The page and its figure ---------------------------------------------------------------
 
 
 def write_page(found: dict[tuple[str, str], Cell | str], setting: str, folder: Path) -> None:
-    """Write tables and picture into the folder that the documentation includes."""
+    """Write the tables and the figure to the folder that the documentation includes."""
     folder.mkdir(parents=True, exist_ok=True)
     rows, columns = _present(found)
     parts = [setting]
@@ -238,7 +238,7 @@ def _markdown(header: list[str], lines: list[list[str]]) -> str:
 
 
 def draw_ratios(found: dict[tuple[str, str], Cell | str], path: Path) -> None:
-    """Draw each sampler's effective draws a second, tuning included, over nutpie's."""
+    """Plot the effective draws per second of each sampler, tuning included, relative to nutpie."""
     rows, columns = _present(found)
     figure, axes = plt.subplots(figsize=(8, 1 + 0.4 * len(rows)), layout="constrained")
     markers = dict(zip(SAMPLERS, "oDs^vx+*12", strict=True))
@@ -260,7 +260,7 @@ def draw_ratios(found: dict[tuple[str, str], Cell | str], path: Path) -> None:
     axes.set_yticks(range(len(rows)), [ROWS[row].title for row in reversed(rows)])
     axes.set_ylim(-0.5, len(rows) - 0.5)
     axes.grid(axis="y", linewidth=0.3)
-    axes.set_xlabel(f"min(bulk, tail) ESS a second, tuning included, over {BASELINE}'s")
+    axes.set_xlabel(f"min(bulk, tail) ESS per second, tuning included, relative to {BASELINE}")
     if axes.get_legend_handles_labels()[0]:
         figure.legend(loc="outside upper center", ncols=4, frameon=False)
     figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)

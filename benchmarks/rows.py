@@ -28,18 +28,18 @@ class Row:
     Attributes
     ----------
     title : str
-        How tables call it.
+        The name in tables.
     build : callable
-        Makes the model; takes the folder of data files or None.
+        Builds the model from the folder of data files, or None.
     reference : callable or dict
-        The same posterior in the coordinates that NUTS samples best, from which a long run
-        gives the true means and sds; or these themselves, ``{name: (mean, sd)}``.
+        Builds the same posterior in the coordinates that NUTS samples best; a long run of it
+        gives the true means and sds. Or the exact values ``{name: (mean, sd)}``.
     blocks : tuple of tuples of str
-        Variables that the package's samplers update together, where not all at once.
+        Variables that the package's samplers update together; by default, all of them.
     jitter : bool
-        Whether samplers that start at random points around the model's initial one may.
+        Whether samplers may start at random points near the initial point.
     note : str
-        What a reader of the table must know.
+        A note for readers of the table.
     """
 
     title: str
@@ -82,7 +82,7 @@ ROWS: dict[str, Row] = {
         "FitzHugh–Nagumo",
         _fitzhugh_nagumo,
         jitter=False,
-        note="All chains start at the true parameters, as in the paper: there are other modes.",
+        note="All chains start at the true parameters, as in the paper; there are other modes.",
     ),
     "volatility": _row(
         "Stochastic volatility",
@@ -100,7 +100,7 @@ ROWS: dict[str, Row] = {
         "Neal's funnel",
         _simulated(models.funnel),
         reference={"v": (np.array(0.0), np.array(3.0))},
-        note="The reference is exact, for the neck v; the other variables have no usable sd.",
+        note="The reference is exact and covers v only; the other variables have no usable sd.",
     ),
     "poisson_glmm": _row("Poisson GLMM", _simulated(models.poisson_glmm)),
     "gaussian_process": _row(

@@ -1,10 +1,10 @@
-"""Fingerprints of draws, to see that a change of the code has left every chain as it was.
+"""Fingerprints of draws, to check that a change of the code does not change any chain.
 
-``python -m benchmarks.same_draws > after.txt`` prints one line for each of a dozen kinds of model
-and sampler. Run it on two commits with the same versions of PyMC and pytensor and compare the
-files: equal lines are draws that are equal to the last bit.
+``python -m benchmarks.same_draws > after.txt`` prints one line for each combination of model and
+sampler. Run it on two commits with the same versions of PyMC and pytensor, and compare the files:
+equal lines mean that the draws are identical to the last bit.
 
-Only public names of the package are used, so that the script of one commit runs on another::
+The script uses only public names of the package, so that it also runs on other commits::
 
     git worktree add /tmp/before COMMIT
     PYTHONPATH=/tmp/before python benchmarks/same_draws.py > before.txt
@@ -118,7 +118,7 @@ def change_point():
 
 
 def quartic(model, x):
-    """A metric of a user's own."""
+    """A user-defined metric."""
     return pt.diag(1 + x**2)
 
 

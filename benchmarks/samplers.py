@@ -1,4 +1,4 @@
-"""The samplers of the comparison, each run with a user's defaults and timed by phase."""
+"""The samplers of the comparison, run with their default settings and timed by phase."""
 
 import importlib
 import importlib.util
@@ -23,17 +23,17 @@ __all__ = ["SAMPLERS", "Sampler", "TimedDraws", "processor_seconds"]
 
 
 def processor_seconds() -> float:
-    """Processor time of this process and of the compilers that it has called.
+    """Return the processor time of this process and of the compilers that it has called.
 
-    With one thread this is the time of a clock on the wall, less what other processes of a
-    busy machine take.
+    With one thread this is the elapsed time, less the time taken by other processes on a busy
+    machine.
     """
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     return time.process_time() + children.ru_utime + children.ru_stime
 
 
 class TimedDraws(NamedTuple):
-    """Draws of the free variables, (chain, draw, …) each, and the seconds they took."""
+    """Draws of the free variables, of shape (chain, draw, …), and the seconds of each phase."""
 
     draws: dict[str, np.ndarray]
     setup: float
@@ -48,12 +48,12 @@ class Sampler:
     Attributes
     ----------
     title : str
-        How tables call it.
+        The name in tables.
     run : callable
-        ``run(model, row, options)`` samples; `options` are `draws`, `chains`, `random_seed`
-        and, unless it is left to the sampler, `tune`.
+        ``run(model, row, options)`` samples the model. The `options` are `draws`, `chains`,
+        `random_seed` and, unless the default of the sampler is used, `tune`.
     package : str
-        What must be installed.
+        The package that must be installed.
     """
 
     title: str
@@ -62,11 +62,11 @@ class Sampler:
 
     @property
     def installed(self) -> bool:
-        """Whether it can run here."""
+        """Whether the package is installed."""
         return importlib.util.find_spec(self.package) is not None
 
     def load(self) -> None:
-        """Import what the run would import, so that importing is not measured."""
+        """Import the packages before the run, so that the time to import them is not measured."""
         if self.package in ("numpyro", "blackjax"):
             importlib.import_module("pymc.sampling.jax")
         importlib.import_module(self.package)
@@ -101,10 +101,10 @@ def _nutpie(model: pm.Model, row: Row, options: dict[str, Any]) -> TimedDraws:
 
 
 def _jax(name: str, model: pm.Model, row: Row, options: dict[str, Any]) -> TimedDraws:
-    """NUTS of a JAX package through PyMC.
+    """Run NUTS of a JAX package through PyMC.
 
-    It compiles, tunes and samples in one call, which PyMC makes of a function of its own. XLA
-    tells when it compiled; the rest of the call is divided by the number of draws.
+    Compilation, tuning and sampling happen in one call of an internal function of PyMC. JAX reports
+    the compilation times. The rest of the call is divided in proportion to the number of draws.
     """
     from jax import block_until_ready, monitoring
     from pymc.sampling import jax as backend
@@ -126,7 +126,7 @@ def _jax(name: str, model: pm.Model, row: Row, options: dict[str, Any]) -> Timed
         wall, start = time.perf_counter(), processor_seconds()
         drawn = block_until_ready(sample(**arguments))
         passed = time.perf_counter() - wall
-        # Compiling is told by the clock on the wall.
+        # JAX reports compilation in elapsed time.
         share = 1.0 - _covered(compiling) / passed
         running = share * (processor_seconds() - start)
         return drawn
@@ -145,7 +145,7 @@ def _jax(name: str, model: pm.Model, row: Row, options: dict[str, Any]) -> Timed
 
 
 def _covered(intervals: list[tuple[float, float]]) -> float:
-    """Length of what intervals cover together: one compilation may call another."""
+    """Return the length of the union of intervals, since compilations may be nested."""
     covered, end = 0.0, -math.inf
     for start, stop in sorted(intervals):
         covered += max(0.0, stop - max(start, end))
@@ -158,7 +158,7 @@ def _column(cls: type) -> Sampler:
 
 
 def _euler_column(cls: type) -> Sampler:
-    """With the integrator that is not the default, to show why it is not."""
+    """Return a column with Euler's integrator, for comparison with the default."""
     return Sampler(f"{cls.__name__}, Euler", partial(_langevin, cls, {"integrator": "euler"}))
 
 

@@ -1,4 +1,4 @@
-"""What one compiled transition costs, in gradients of the same model, and by dimension."""
+"""The cost of a compiled transition, in gradients of the same model and by dimension."""
 
 import time
 from collections.abc import Callable
@@ -27,10 +27,10 @@ REPEATS = 5
 
 
 def transition_table(names: list[str], folder: str | None) -> list[dict]:
-    """Cost of a transition of each method on the paper's data, in gradients.
+    """Measure the cost of a transition of each method on the paper's data, in gradients.
 
-    Gradient and transitions are timed in turn in one process; the median of the repeats is
-    kept.
+    The gradient and the transitions are timed in turn in one process. The result is the median of
+    the repeats.
     """
     rows = []
     for name in names:
@@ -55,7 +55,7 @@ def transition_table(names: list[str], folder: str | None) -> list[dict]:
 
 
 def dimension_table(dimensions: list[int]) -> list[dict]:
-    """Cost of a PMALA transition by dimension, for a dense and for structured models."""
+    """Measure the cost of a PMALA transition by dimension, for dense and structured models."""
     cases = [("dense", d, dense_regression(d)) for d in dimensions if d <= 200]
     cases += [("hierarchical", d, hierarchical_regression(d)) for d in dimensions]
     cases.append(("50 groups of 4", 200, independent_groups()))
@@ -79,7 +79,7 @@ def dimension_table(dimensions: list[int]) -> list[dict]:
 
 
 def gradient_call(model: pm.Model) -> Callable[[], object]:
-    """A compiled call of log-density and gradient at the initial point."""
+    """Return a compiled call of the log-density and its gradient at the initial point."""
     target = make_target(model)
     with model:
         outputs = [target.logp, gradient(target.logp, target.x)]
@@ -90,7 +90,7 @@ def gradient_call(model: pm.Model) -> Callable[[], object]:
 
 
 def transition_call(step, model: pm.Model) -> Callable[[], object]:
-    """The transition that a step makes at each draw."""
+    """Return a call that makes one transition of a step method."""
     x = DictToArrayBijection.map(model.initial_point()).data
     kernel, state, scales = step.kernel, step.chain.state_at(x), step.chain.scales(0.5)
     noises = np.random.default_rng(1).standard_normal((1, len(x)))
@@ -99,7 +99,7 @@ def transition_call(step, model: pm.Model) -> Callable[[], object]:
 
 
 def python_seconds(step, model: pm.Model) -> float:
-    """Seconds of a draw outside compiled code: its time with a transition that is no work."""
+    """Measure the time of a draw outside compiled code, with a transition that does nothing."""
     point = DictToArrayBijection.map(model.initial_point())
     step.set_rng(np.random.default_rng(1))
     step.astep(point)
@@ -118,7 +118,7 @@ def python_seconds(step, model: pm.Model) -> float:
 
 
 def interleaved(calls: dict[str, Callable[[], object]]) -> dict[str, float]:
-    """Median seconds of each call, measured in turn so that a busy moment hits all alike."""
+    """Return the median time of each call; they take turns, so that load affects all alike."""
     times: dict[str, list[float]] = {label: [] for label in calls}
     for call in calls.values():
         call()
@@ -140,7 +140,7 @@ def _seconds(call: Callable[[], object], at_least: float = 0.1) -> float:
 
 
 def seconds_per_draw(step, model: pm.Model, draws: int = 2000) -> float:
-    """Seconds per draw of a bare ``pm.sample``, median of the repeats."""
+    """Return the seconds per draw of a plain ``pm.sample``, as the median of the repeats."""
     times = []
     options = {"chains": 1, "cores": 1, "tune": 0, "random_seed": 1, "progressbar": False}
     with model:

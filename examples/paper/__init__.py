@@ -1,1 +1,1 @@
-"""The experiments of Xifara et al. (2014), by one command: ``python -m examples.paper``."""
+"""The experiments of Xifara et al. (2014); run them with ``python -m examples.paper``."""

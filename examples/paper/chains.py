@@ -1,4 +1,4 @@
-"""Replicated chains of one sampler, measured as in the paper and kept in a file as they come."""
+"""Replicated chains of a sampler, measured as in the paper and stored in a file."""
 
 import json
 import time
@@ -18,23 +18,23 @@ __all__ = ["NUTPIE", "NUTS", "Case", "Results", "Settings", "run"]
 NUTS, NUTPIE = "pm.NUTS", "nutpie"
 
 Chain = tuple[Mapping[str, np.ndarray], float, Mapping[str, list[float]]]
-"""Draws by name, the CPU time that they took, and means of statistics."""
+"""Draws by name, their CPU time, and means of the statistics."""
 Sampler = Callable[[int], Chain]
-"""Makes the chain of a seed."""
+"""Draws a chain with a given seed."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What a user asked for.
+    """The user's settings.
 
     Attributes
     ----------
     data : str or None
         Folder of CSV files.
     quick : bool
-        Whether to run a minute's version.
+        Whether to run the short version.
     folder : Path
-        Where results are kept.
+        Folder of the results.
     """
 
     data: str | None
@@ -49,21 +49,22 @@ class Case:
     Attributes
     ----------
     name : str
-        Also the name of the file of its results.
+        Name of the case and of the file with its results.
     build : callable
-        The model, and the step methods to sample it with, or `NUTS`, or `NUTPIE`.
+        Returns the model, and its step methods, `NUTS` or `NUTPIE`.
     quantities : callable
-        From a chain's draws by name to an array of shape (draws, quantities).
+        Maps the draws of a chain, given by name, to an array of shape (draws, quantities).
     burn_in, draws : int
-        Length of a chain.
+        Number of tuning draws and of recorded draws.
     start : mapping
-        Initial values; the model's own for what is not listed.
+        Initial values; those of the model for variables that are not listed.
     names : tuple of str, optional
-        Variables whose draws are kept; all by default.
+        Variables whose draws are stored; all of them by default.
     enough : int
-        Replicates beyond which no more are run, however many are asked for.
+        Maximum number of replicates of this case.
     jitter : bool
-        Whether nutpie starts at random near the start, as it must where a derivative is zero.
+        Whether nutpie starts at a random point near the start, as is necessary where a
+        derivative is zero.
     """
 
     name: str
@@ -79,18 +80,18 @@ class Case:
 
 @dataclass(frozen=True)
 class Results:
-    """What the replicates of a case gave, one row each.
+    """Results of the replicates of a case, with one row for each.
 
     Attributes
     ----------
     sizes, means, sds : ndarray of shape (replicates, quantities)
-        Effective sizes by the paper's estimator, and moments.
+        Effective sample sizes by the estimator of the paper, and moments.
     seconds : ndarray of shape (replicates,)
-        CPU time of the kept draws.
+        CPU time of the recorded draws.
     acceptance, step_size : ndarray of shape (replicates, steps)
-        Mean acceptance probability and step size of each of the step methods.
+        Mean acceptance probability and mean step size of each step method.
     draws : int
-        Length of the kept chain.
+        Number of recorded draws of a chain.
     """
 
     sizes: np.ndarray
@@ -103,18 +104,18 @@ class Results:
 
     @property
     def replicates(self) -> int:
-        """How many chains."""
+        """Number of chains."""
         return len(self.seconds)
 
 
 def run(
     cases: Sequence[Case], replicates: int, folder: Path, advance: Callable[[], None]
 ) -> dict[str, Results]:
-    """Results of cases by name: from their files as far as they are there, the others now.
+    """Return the results of cases by name; chains that are not in their files are drawn now.
 
-    The methods take turns, chain by chain, so that they share the good and the bad moments of
-    the machine and their times can be compared. `advance` is told of every chain. What has no
-    results, and none asked for, is left out.
+    The methods take turns, chain by chain, so that other load on the machine affects all of them
+    alike and their times can be compared. `advance` is called after every chain. Cases without
+    results are omitted.
     """
     paths = {case.name: folder / f"{case.name}.json" for case in cases}
     done = {
@@ -155,7 +156,7 @@ def _measure(
 
 
 class _Clock:
-    """Callback of `pm.sample`: the CPU time of the kept draws."""
+    """Callback of `pm.sample` that measures the CPU time of the recorded draws."""
 
     def __init__(self) -> None:
         self.started = self.ended = 0.0
@@ -172,7 +173,7 @@ def _sampler(case: Case) -> Sampler:
 
 
 def _pymc(case: Case, model: pm.Model, method: Any) -> Sampler:
-    # Without jitter: chains start where the paper's do, in its mode.
+    # Without jitter: chains start at the same point as those of the paper, in the same mode.
     nuts = {"nuts_sampler": "pymc", "init": "adapt_diag"}
     how = nuts if method == NUTS else {"step": method}
 
@@ -192,7 +193,7 @@ def _pymc(case: Case, model: pm.Model, method: Any) -> Sampler:
                 compute_convergence_checks=False,
                 **how,
             )
-        # A compound step has one value for each of its steps.
+        # A compound step has one value for each of its step methods.
         stats = {
             name: np.atleast_1d(idata.sample_stats[of].values[0].mean(axis=0)).tolist()
             for name, of in [("acceptance", "acceptance_rate"), ("step_size", "step_size")]

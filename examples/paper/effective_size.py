@@ -6,11 +6,11 @@ __all__ = ["effective_size"]
 
 
 def effective_size(draws: np.ndarray) -> float:
-    """Geyer's (1992) initial monotone sequence estimate of one chain of one quantity.
+    """Estimate the effective sample size of one chain by Geyer's (1992) monotone sequence.
 
-    Γ_j = ρ_{2j} + ρ_{2j+1} of the biased autocorrelation, made decreasing by a running
-    minimum and summed while positive; τ = −1 + 2ΣΓ_j, at least 1; n/τ. A chain that never
-    moves has none.
+    The sums Γ_j = ρ_{2j} + ρ_{2j+1} of the biased autocorrelation are made decreasing by a
+    running minimum and added while positive. The effective size is n/τ with τ = −1 + 2ΣΓ_j, but
+    at least 1. It is 0 for a chain that never moves.
     """
     n = len(draws)
     centred = draws - draws.mean()

@@ -1,6 +1,6 @@
-"""The paper's example, G = diag(f(x₂), 1): what the two diffusions leave invariant.
+"""The paper's example G = diag(f(x₂), 1): the invariant densities of the two diffusions.
 
-No Metropolis step here: the diffusions of PMALA and MMALA are simulated with a small step.
+The diffusions of PMALA and MMALA are simulated with a small step, without a Metropolis step.
 """
 
 from collections.abc import Callable, Iterator
@@ -22,23 +22,23 @@ BINS = np.linspace(-4, 4, 65)
 
 
 def f(x: np.ndarray) -> np.ndarray:
-    """The metric's first element, a function of the second coordinate."""
+    """Return the first element of the metric, a function of the second coordinate."""
     return 1.0 + x**2
 
 
 def model() -> pm.Model:
-    """π: two independent standard normals."""
+    """Build the target π: two independent standard normals."""
     with pm.Model() as normal:
         pm.Normal("x", shape=2)
     return normal
 
 
 def metric(model: pm.Model, x):
-    """G = diag(f(x₂), 1) for the package."""
+    """Return G = diag(f(x₂), 1) as a metric for the package."""
     return pt.diag(pt.stack([f(x[1]), pt.ones_like(x[1])]))
 
 
-# By hand: Γ₂ = 0, and Ω₂ = f^(-1/2) ∂₂ f^(1/2) = f'/(2f).
+# Derived by hand: Γ₂ = 0, and Ω₂ = f^(-1/2) ∂₂ f^(1/2) = f'/(2f).
 CORRECTIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "PMALA": np.zeros_like,
     "MMALA": lambda x: x / f(x),
@@ -50,9 +50,9 @@ DENSITIES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 
 
 def simulate(method: str, steps: int = STEPS, seed: int = 1) -> np.ndarray:
-    """x₂ of many particles after Euler–Maruyama steps of a method's diffusion, from N(0, 1).
+    """Simulate x₂ of many particles from N(0, 1) by Euler–Maruyama steps of a diffusion.
 
-    The second coordinate does not feel the first: dx₂ = (½ ∂₂log π + correction) dt + dW.
+    The second coordinate does not depend on the first: dx₂ = (½ ∂₂log π + correction) dt + dW.
     """
     rng = np.random.default_rng(seed)
     x = rng.normal(size=PARTICLES)
@@ -63,19 +63,19 @@ def simulate(method: str, steps: int = STEPS, seed: int = 1) -> np.ndarray:
 
 
 def probabilities(density: str) -> np.ndarray:
-    """Probability of each bin under a normalised density."""
+    """Return the probability of each bin under a normalised density."""
     function = DENSITIES[density]
     total = quad(function, -np.inf, np.inf)[0]
     return np.array([quad(function, a, b)[0] / total for a, b in pairwise(BINS)])
 
 
 def cases(settings: Settings) -> Iterator[Case]:
-    """No chains: the particles are simulated when the table is asked for."""
+    """Return no cases: the particles are simulated when the table is made."""
     yield from ()
 
 
 def tables(settings: Settings, results: dict[str, Results]) -> Iterator[Table]:
-    """Distance of each diffusion's particles from π and from π f."""
+    """Return the distances of the particles of each diffusion from π and from π f."""
     table = Table(
         f"Unadjusted diffusions, {PARTICLES} particles, step {STEP}: total variation distance",
         ["diffusion", *[f"from {name}" for name in DENSITIES]],
@@ -88,7 +88,7 @@ def tables(settings: Settings, results: dict[str, Results]) -> Iterator[Table]:
 
 
 def draw(path: Path) -> None:
-    """Histograms of both diffusions over both densities."""
+    """Plot histograms of both diffusions with both densities."""
     import matplotlib.pyplot as plt
 
     grid = np.linspace(BINS[0], BINS[-1], 300)

@@ -15,8 +15,8 @@ from pymc_pmala import MALA, MMALA, PMALA, SimplifiedMMALA
 
 __all__ = ["cases", "tables"]
 
-# The paper tunes its step sizes but does not print them: these give its effective sizes.
-# Girolami & Calderhead take 1 everywhere, as does simplified MMALA here.
+# The step sizes of the paper are tuned but not published; these reproduce its effective sizes.
+# Girolami & Calderhead use 1 for all data sets, as does simplified MMALA here.
 STEP_SIZES = {"australian": 1.0, "german": 0.9, "heart": 1.05, "pima": 1.3, "ripley": 1.2}
 
 Steps = Callable[[str, pm.Model], Any]
@@ -49,7 +49,7 @@ BESIDE: dict[str, Steps] = {
 
 
 def cases(settings: Settings) -> Iterator[Case]:
-    """Every method on every data set: 5000 draws after 5000, from β = 0."""
+    """Yield every method on every data set: 5000 draws after 5000, from β = 0."""
     data = settings.data
     if settings.quick:
         yield _case("pima", "PMALA", data, burn_in=100, draws=200)
@@ -67,14 +67,15 @@ def _case(name: str, title: str, data: str | None, **options: int) -> Case:
         model = logistic_regression(*load_logistic(name, data))
         return model, (PAPER | BESIDE)[title](name, model)
 
-    # At β = 0 the derivative by the intercept is zero where both classes are of one size.
+    # At β = 0 the derivative with respect to the intercept is zero if both classes have the same
+    # size.
     return Case(
         f"logistic/{name}/{title}", build, lambda draws: draws["beta"], jitter=True, **options
     )
 
 
 def tables(settings: Settings, results: dict[str, Results]) -> Iterator[Table]:
-    """One table for each data set: ours, and the papers' rows where they have one."""
+    """Yield one table for each data set, with our results and the published ones."""
     for name in LOGISTIC_SETS:
         ours = {
             title: results[key]

@@ -1,4 +1,4 @@
-"""The pictures of the documentation's page on the paper."""
+"""The figures of the page on the paper in the documentation."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +20,7 @@ __all__ = ["DRAWN", "nothing"]
 
 
 def nothing(folder: Path, settings: Settings, results: dict[str, Results]) -> None:
-    """An experiment without a picture."""
+    """Do nothing, for experiments without a figure."""
 
 
 def _example(folder: Path, settings: Settings, results: dict[str, Results]) -> None:
@@ -33,7 +33,7 @@ def _logistic(folder: Path, settings: Settings, results: dict[str, Results]) -> 
 
 
 def _effective_sizes(path: Path, results: dict[str, Results]) -> None:
-    """Smallest effective size of every chain, by method and data set."""
+    """Plot the smallest effective size of every chain, by method and data set."""
     sets = [name for name in LOGISTIC_SETS if any(f"/{name}/" in key for key in results)]
     methods = list(dict.fromkeys(key.split("/")[-1] for key in results))
     figure, axis = plt.subplots(figsize=(8, 3.5), layout="constrained")
@@ -55,7 +55,7 @@ def _effective_sizes(path: Path, results: dict[str, Results]) -> None:
 
 
 def _ellipses(path: Path, settings: Settings, first: int = 1, second: int = 3) -> None:
-    """Unit balls of the metric in two coefficients, over Ripley's posterior."""
+    """Plot unit balls of the metric in two coefficients over the posterior of Ripley's data."""
     model = logistic_regression(*load_logistic("ripley", settings.data))
     quiet = {"progressbar": False, "compute_convergence_checks": False, "random_seed": 1}
     with model:

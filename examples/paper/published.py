@@ -1,4 +1,4 @@
-"""The figures that the papers print: X is Xifara et al. (2014), GC Girolami & Calderhead (2011)."""
+"""Published results of Xifara et al. (2014), X, and of Girolami & Calderhead (2011), GC."""
 
 __all__ = [
     "FITZHUGH_NAGUMO_GC",

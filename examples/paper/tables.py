@@ -10,7 +10,7 @@ __all__ = ["Table", "interval", "published"]
 
 @dataclass
 class Table:
-    """A title, headings, and rows of text."""
+    """A table with a title, headings and rows of text."""
 
     title: str
     headings: list[str]
@@ -36,11 +36,11 @@ class Table:
 
 
 def interval(values: np.ndarray) -> str:
-    """Mean over the replicates, and its standard error."""
+    """Format the mean over the replicates and its standard error."""
     mean = f"{values.mean():.0f}"
     return mean if len(values) < 2 else f"{mean} ± {values.std(ddof=1) / len(values) ** 0.5:.0f}"
 
 
 def published(row: tuple[float, ...] | None) -> str:
-    """A paper's figures, if it has any."""
+    """Format the published values, if there are any."""
     return "" if row is None else ", ".join(f"{value:g}" for value in row)

@@ -1,4 +1,4 @@
-"""Stochastic volatility: section 4.3 of the paper, 2000 latents and three parameters."""
+"""Stochastic volatility: section 4.3 of the paper, with 2000 latents and three parameters."""
 
 import json
 import time
@@ -23,16 +23,16 @@ __all__ = ["cases", "seconds_per_step", "tables"]
 NAMES = ("β", "σ", "φ")
 LATENT_STEP, PARAMETER_STEP = 0.07, 1.0
 LENGTHS = (500, 1000, 2000, 4000)
-# Where Girolami & Calderhead simulated their data.
+# The parameters with which Girolami & Calderhead simulated their data.
 START = {"beta": 0.65, "variance": 0.15**2, "persistence": 0.99}
 
 
 def girolami_calderhead_metric(length: int):
-    """Expected information of (β, log σ², logit (φ+1)/2), the series being averaged over.
+    """Return the expected information of (β, log σ², logit (φ+1)/2), averaged over the series.
 
-    In their coordinates (β, log σ, atanh φ) it is [[2T/β², 0, 0], [0, 2T, 2φ],
-    [0, 2φ, 2φ² + (T−1)(1−φ²)]]; ours of σ and φ are twice theirs. The priors of these two add
-    the information of their logarithm and logit.
+    In the coordinates (β, log σ, atanh φ) of Girolami & Calderhead it is [[2T/β², 0, 0],
+    [0, 2T, 2φ], [0, 2φ, 2φ² + (T−1)(1−φ²)]]. Our coordinates of σ and φ are twice theirs. The
+    priors of σ and φ add the information of the logarithm and of the logit.
     """
 
     def metric(model: pm.Model, x: TensorVariable) -> TensorVariable:
@@ -52,7 +52,7 @@ def girolami_calderhead_metric(length: int):
 
 
 def compound(data: str | None, cls: type, length: int):
-    """The latents given the parameters, then the parameters given the latents."""
+    """Update the latents given the parameters, then the parameters given the latents."""
     model = models.stochastic_volatility(load_volatility(data)[:length])
     model = remove_value_transforms(model, [model["beta"]])
     parameters = [model[name] for name in ("beta", "variance", "persistence")]
@@ -69,13 +69,13 @@ def compound(data: str | None, cls: type, length: int):
 
 
 def jointly(data: str | None, length: int):
-    """Latents and parameters in one transition: a band with a border of three."""
+    """Update latents and parameters in one transition; the metric is banded with a border of 3."""
     model = models.stochastic_volatility(load_volatility(data)[:length])
     return model, PMALA(model=model, thin=1)
 
 
 def cases(settings: Settings) -> Iterator[Case]:
-    """20 000 draws after 10 000, from the truth and latents at zero."""
+    """Yield the cases: 20 000 draws after 10 000, from the true parameters and zero latents."""
     data, quick = settings.data, settings.quick
     length = 50 if quick else 2000
 
@@ -107,7 +107,7 @@ def _parameters(draws) -> np.ndarray:
 
 
 def tables(settings: Settings, results: dict[str, Results]) -> Iterator[Table]:
-    """Effective sizes, and moments of the posterior."""
+    """Yield the effective sizes and the moments of the posterior, and the cost by length."""
     table = Table(
         "Stochastic volatility, T = 2000",
         [
@@ -131,7 +131,7 @@ def tables(settings: Settings, results: dict[str, Results]) -> Iterator[Table]:
             str(result.draws),
             ", ".join(f"{rate:.2f}" for rate in result.acceptance.mean(axis=0)),
             *[interval(column) for column in result.sizes.T],
-            # With these blocks PMALA and MMALA are the same algorithm.
+            # With these blocks, PMALA and MMALA are the same algorithm.
             published(VOLATILITY_GC) if title in ("PMALA", "MMALA") else "",
             *[f"{mean:.3f} ± {sd:.3f}" for mean, sd in moments],
             f"{1e3 * np.median(result.seconds) / result.draws:.2f}",
@@ -143,7 +143,7 @@ def tables(settings: Settings, results: dict[str, Results]) -> Iterator[Table]:
 
 
 def _cost(path: Path) -> Table:
-    """CPU time of the latents' transition against the length of the chain."""
+    """Return the CPU time of a transition of the latents by the length of the series."""
     if not path.is_file():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps({length: seconds_per_step(length) for length in LENGTHS}))
@@ -156,7 +156,7 @@ def _cost(path: Path) -> Table:
 
 
 def seconds_per_step(length: int, repeats: int = 5, steps: int = 100) -> float:
-    """CPU time of one transition of `length` latents given the parameters."""
+    """Measure the CPU time of one transition of `length` latents given the parameters."""
     returns = np.random.default_rng(1).normal(size=length)
     model = models.stochastic_volatility(returns)
     step = PMALA([model["x"]], model=model, step_size=LATENT_STEP, adapt_step_size=False)
