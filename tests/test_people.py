@@ -27,7 +27,7 @@ pytestmark = [
 # In CI; the weekly run has the others, too.
 QUICK = {"quartic_potential"} if BY_C else {n for n, person in PEOPLE.items() if person.quick}
 # A product of a hundred probabilities loses digits, and so does a covariance of 150 points with a
-# condition of 1e8: there the last bit of the start alone changes the acceptance by 1.3e-9.
+# condition of some 7e7: the last bit of the start alone changes the acceptance by 1.3e-9.
 TOLERANCE = {"marginalised_changepoint": 1e-7, "gp_latent_150": 1e-7}
 UNSTABLE = {"only_a_potential", "quartic_potential", "truncated_prior", "shift_under_log"}
 
