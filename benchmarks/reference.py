@@ -27,7 +27,7 @@ def why_void(draws: dict[str, np.ndarray], truth: dict[str, dict]) -> str | None
             return f"{name} is not finite"
     moves = least_moves(draws)
     if moves < LEAST_MOVES:
-        return f"a chain moved in only {100 * moves:.1f} % of its transitions"
+        return f"a chain moved in {100 * moves:.1f} % of its transitions"
     found = moments({name: draws[name] for name in truth})
     worst, where = 0.0, ""
     for name, true in truth.items():
