@@ -6,8 +6,10 @@ import pytensor.tensor as pt
 import pytest
 from modes import INTERPRETED
 from pytensor.graph.op import Op
+from pytensor.graph.traversal import ancestors
 from pytensor.scalar import basic as scalar
 from pytensor.scalar.basic import UnaryScalarOp
+from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import Elemwise
 
 from pymc_pmala.calculus.batching import batch
@@ -144,3 +146,17 @@ def test_a_bug_in_a_derivative_is_seen():
     x, direction = pt.vector("x"), pt.vector("l")
     with pytest.raises(AttributeError, match="a bug"):
         pushforward([Broken()(x)], x, direction)
+
+
+def test_shapes_are_not_batched():
+    """Numba cannot index by copies of a bound, which `vectorize_graph` would make."""
+    x, many = pt.vector("x"), pt.matrix("many")
+    half = x.shape[0] // 2
+    graph = pt.exp(x)[:half] * pt.exp(2 * x)[half:]
+    [batched] = batch([graph], {x: many})
+    assert not any(
+        isinstance(v.owner.op, Blockwise) for v in ancestors([batched]) if v.owner is not None
+    )
+    values = np.random.default_rng(0).normal(size=(3, 4))
+    expected = [np.exp(v)[:2] * np.exp(2 * v)[2:] for v in values]
+    np.testing.assert_allclose(batched.eval({many: values}, mode=INTERPRETED), expected)

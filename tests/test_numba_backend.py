@@ -323,3 +323,11 @@ def test_compositions_have_the_numbers_of_the_interpreter(names):
         if results[-1].type.shape[0] > 1 or name in ("exp", "transpose", "choose"):
             results.append(STEPS[name](results[-1]))
     agree([m], [results[-1], *[r.sum() for r in results]], [M])
+
+
+def test_the_solution_for_a_constant_may_be_written_into():
+    """Numba types it as read-only where pytensor's own function solves: more than 32 unknowns."""
+    lower = pt.matrix("lower", shape=(40, 40))
+    solution = pt.linalg.solve_triangular(lower, np.arange(40.0), lower=True, b_ndim=1)
+    outputs = [pt.set_subtensor(solution[3:9], lower[0, :6])]
+    agree([lower], outputs, [np.tril(RNG.normal(size=(40, 40))) + 9 * np.eye(40)])
