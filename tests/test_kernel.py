@@ -151,6 +151,25 @@ def test_it_sees_new_data():
     assert abs(first.x[0] - again.x[0]) > 1
 
 
+def test_it_takes_data_of_another_layout_and_noise_of_any():
+    columns = np.random.default_rng(0).normal(size=(20, 2))
+    with pm.Model() as model:
+        held = pm.Data("held", columns)
+        beta = pm.Normal("beta", shape=2)
+        pm.Normal("y", held @ beta, 1, observed=columns @ [1.0, 2.0])
+    kernel = make_kernel(model)
+    state, scales = kernel.init(kernel.start), kernel.scales(1.0)
+    noises, log_uniforms = noise_for(kernel, 10)
+    expected, _ = kernel.run(state, noises, log_uniforms, scales)
+    transposed, _ = kernel.run(state, np.asfortranarray(noises), log_uniforms, scales)
+    np.testing.assert_array_equal(transposed.x, expected.x)
+    with model:
+        pm.set_data({"held": np.asfortranarray(columns)})
+    found, info = kernel.run(kernel.init(kernel.start), noises, log_uniforms, scales)
+    np.testing.assert_allclose(found.x, expected.x, rtol=1e-10)
+    assert info.transitions == 10
+
+
 def test_a_copy_by_pickle_makes_the_same_transitions():
     kernel = make_kernel(normal_model())
     copy = pickle.loads(pickle.dumps(kernel))

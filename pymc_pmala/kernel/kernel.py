@@ -180,9 +180,10 @@ class Kernel:
             The factor of a constant metric, ``self.factor`` by default. Ignored if the metric
             depends on the point.
         """
+        x = np.array(x, dtype=self.dtype)
         zero = np.zeros_like(x)
         nothing = np.zeros((), dtype=self.dtype)
-        nowhere = State(x.copy(), nothing, zero, factor or self.factor, math.nan)
+        nowhere = State(x, nothing, zero, factor or self.factor, math.nan)
         state, _ = self.propose(nowhere, zero, Scales(nothing, nothing))
         return state
 
@@ -210,8 +211,17 @@ class Kernel:
         scales : Scales
             The scales for a step size: ``kernel.scales(step_size)``.
         """
+        noises = np.ascontiguousarray(noises, dtype=self.dtype)
         if self._loop is _NOT_MADE:
             self._make_loop(state)
+        if self._loop is not None:
+            try:
+                return self._run_compiled(state, noises, log_uniforms, scales)
+            except Exception as error:
+                if not _is_numba_error(error):
+                    raise
+                # The loop is compiled for certain types, and `pm.set_data` may change them.
+                self._make_loop(state)
         if self._loop is not None:
             return self._run_compiled(state, noises, log_uniforms, scales)
         info = Info()
@@ -241,9 +251,6 @@ class Kernel:
 
     def _make_loop(self, state: State) -> None:
         """Compile the loop, if the transition is compiled by numba."""
-        # Numba takes a second to import, and PyMC 5 does not need it.
-        from numba.core.errors import NumbaError
-
         noise, scales = np.zeros_like(state.x), self.as_arrays(_ONE)
         self.propose(state, noise, scales)
         x, logp, force, factor, _ = state
@@ -253,7 +260,9 @@ class Kernel:
             return
         try:
             self._run_compiled(state, noise[None][:0], np.zeros(0), scales)
-        except NumbaError as error:
+        except Exception as error:
+            if not _is_numba_error(error):
+                raise
             # The transitions can still be called one by one.
             _log.debug("The loop over transitions could not be compiled: %s", error)
             self._loop = None
@@ -269,3 +278,10 @@ class Kernel:
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore the kernel; the loop is made at the next call."""
         vars(self).update(state, _loop=_NOT_MADE)
+
+
+def _is_numba_error(error: Exception) -> bool:
+    # Numba takes a second to import, and PyMC 5 does not need it.
+    from numba.core.errors import NumbaError
+
+    return isinstance(error, NumbaError)
