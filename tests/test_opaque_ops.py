@@ -135,7 +135,7 @@ def test_chains_move_on_models_with_opaque_ops(build, method):
 
 
 def test_differences_are_said_of_opaque_ops():
-    assert "want of second derivatives" in explain_metric(with_mean(Decay())).structure
+    assert "no second derivatives" in explain_metric(with_mean(Decay())).structure
 
 
 @pytest.mark.filterwarnings("ignore:DifferentialEquation should implement:FutureWarning")
