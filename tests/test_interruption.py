@@ -15,7 +15,7 @@ from pymc_pmala.step.interruption import is_interrupt
 
 # A transition of some 20 ms: nearly all of the time is spent within the compiled function.
 RUN = """
-import os, signal, sys, threading, time
+import os, signal, subprocess, sys, threading, time
 import numpy as np, pymc as pm
 from pymc_pmala import PMALA, compare
 
@@ -39,15 +39,24 @@ def interrupt():
 def started(*args):
     step = PMALA(*args)
     threading.Thread(target=interrupt, daemon=True).start()
-    if kind == "compare":
-        make_draw = step.step
-        step.step = lambda point: (drawing.set(), make_draw(point))[1]
+    return step
+
+def interrupted(*args):
+    step = PMALA(*args)
+    make_draw = step.step
+    def first(point):
+        # By another process: a thread of this one may have to wait until the chains are done.
+        sent.append(time.perf_counter())
+        subprocess.Popen(["sh", "-c", f"sleep {wait}; kill -INT -{os.getpgid(0)}"])
+        step.step = make_draw
+        return make_draw(point)
+    step.step = first
     return step
 
 quiet = {"random_seed": 1, "progressbar": False}
 if kind == "compare":
-    steps = {"first": PMALA, "second": started, "third": PMALA}
-    found = compare(model, steps=steps, draws=30, tune=int(tune), chains=2, **quiet)
+    steps = {"first": PMALA, "second": interrupted, "third": PMALA}
+    found = compare(model, steps=steps, draws=100, tune=int(tune), chains=2, **quiet)
     print("measured", *[f.name for f in found.samplers])
 else:
     with model:
