@@ -94,7 +94,7 @@ class OneFunctionLinker(NumbaLinker):
             return by_pytensor()
         function, key = written
         compiled = numba_njit(function, final_function=True, cache=key is not None, **NJIT_OPTIONS)
-        return FirstOrSecond(compiled, by_pytensor, key)
+        return FirstOrSecond(compiled, by_pytensor)
 
 
 class FirstOrSecond:
@@ -106,14 +106,11 @@ class FirstOrSecond:
         Numba compiles it when it is first called.
     make_second : callable
         Makes the substitute.
-    key : str or None
-        The cache key of the first; None once the substitute is in use.
     """
 
-    def __init__(self, first: Callable, make_second: Callable[[], Callable], key: str | None):
+    def __init__(self, first: Callable, make_second: Callable[[], Callable]):
         self.first = first
         self.make_second = make_second
-        self.key = key
         self.chosen: Callable | None = None
 
     def __call__(self, *arguments: Any) -> Any:
@@ -129,7 +126,7 @@ class FirstOrSecond:
             second = self.make_second()
             # If this raises, too, the arguments are at fault, and not the first function.
             results = second(*arguments)
-            self.chosen, self.key = second, None
+            self.chosen = second
             _warn(error)
         else:
             self.chosen = self.first
