@@ -23,9 +23,11 @@ from rich.table import Table  # noqa: E402
 
 from benchmarks.comparison import ROOT, Settings, compare, load_results  # noqa: E402
 from benchmarks.data import LOGISTIC_SETS  # noqa: E402
-from benchmarks.report import cells, draw_ratios, ratio_tables, remarks, write_page  # noqa: E402
+from benchmarks.page import draw_ratios, write_page  # noqa: E402
+from benchmarks.report import ratio_tables, remarks  # noqa: E402
+from benchmarks.results import Cell, cells  # noqa: E402
 from benchmarks.rows import ROWS  # noqa: E402
-from benchmarks.samplers import SAMPLERS  # noqa: E402
+from benchmarks.samplers import EVERYWHERE, SAMPLERS  # noqa: E402
 from benchmarks.transition import dimension_table, transition_table  # noqa: E402
 
 CHAINS = 2
@@ -58,15 +60,20 @@ def _parser() -> argparse.ArgumentParser:
     group.add_argument(
         "--samplers",
         type=_names(SAMPLERS),
-        default=tuple(SAMPLERS),
         metavar="NAME,…",
-        help=", ".join(SAMPLERS),
+        help=f"{', '.join(SAMPLERS)} (default: {', '.join(EVERYWHERE)}, and others on some rows)",
     )
-    group.add_argument("--seeds", type=int, default=3, help="number of runs of each cell (3)")
+    group.add_argument("--seeds", type=int, default=2, help="number of runs of each cell (2)")
     group.add_argument("--draws", type=int, default=DRAWS, help=f"draws per chain ({DRAWS})")
     group.add_argument("--tune", type=int, help="tuning steps (default of each sampler)")
-    group.add_argument("--timeout", type=float, default=1800.0, help="time limit in seconds (1800)")
+    group.add_argument("--timeout", type=float, default=300.0, help="time limit in seconds (300)")
+    group.add_argument("--jobs", type=int, default=2, help="rows worked on at the same time (2)")
     group.add_argument("--results", type=Path, default=Path("benchmark-results"))
+    group.add_argument(
+        "--references",
+        type=Path,
+        help="folder of the true means and sds, computed once (default: in the results)",
+    )
     group.add_argument("--fresh", action="store_true", help="repeat runs that already have results")
     group.add_argument(
         "--warm", action="store_true", help="share one cache of compiled code (no cold set-up)"
@@ -105,8 +112,10 @@ def _compare(arguments: argparse.Namespace) -> None:
         reference_draws=500 if arguments.quick else 2000,
         timeout=arguments.timeout,
         results=arguments.results,
+        references=arguments.references or arguments.results / "references",
         fresh=arguments.fresh,
         warm=arguments.warm,
+        jobs=arguments.jobs,
     )
     progress = Console(stderr=True)
     with progress.status("comparing") as status:
@@ -139,16 +148,20 @@ def _print(settings: Settings, console: Console) -> None:
 def _flat(found: dict) -> list[dict]:
     return [
         {"row": row, "sampler": sampler}
-        | ({"failure": cell} if isinstance(cell, str) else vars(cell))
+        | ({"failure": cell} if isinstance(cell, str) else _figures(cell))
         for (row, sampler), cell in found.items()
     ]
+
+
+def _figures(cell: Cell) -> dict:
+    return vars(cell) | {name: getattr(cell, name) for name in ("cold_seconds", "warm_seconds")}
 
 
 def _setting(runs: list[dict]) -> str:
     """Describe the versions and settings of the measurement in a sentence."""
     packages = ["pymc", "pytensor"]
     packages += [s.package for s in SAMPLERS.values() if s.package != "pymc" and s.installed]
-    versions = ", ".join(f"{name} {version(name)}" for name in packages)
+    versions = ", ".join(f"{name} {version(name)}" for name in dict.fromkeys(packages))
     seeds = Counter((run["task"]["row"], run["task"]["sampler"]) for run in runs).values()
     return (
         f"Python {platform.python_version()} with {versions}; chains of "

@@ -5,9 +5,12 @@ TASK is a `Task` in JSON. The measurements are written to the file RESULT.
 
 import json
 import logging
+import resource
 import sys
 import traceback
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +22,7 @@ from benchmarks.transition import gradient_call, interleaved
 from pymc_pmala.tools.quality import comparable, effective_sizes, moments
 from pymc_pmala.tools.timing import start_compilers
 
-__all__ = ["Task", "measure", "reference"]
+__all__ = ["Task", "measure", "peak_memory", "reference", "warnings_of"]
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,9 @@ def measure(task: Task, truth: dict[str, dict]) -> dict[str, Any]:
     options = {"draws": task.draws, "chains": task.chains, "random_seed": task.seed}
     if task.tune is not None:
         options["tune"] = task.tune
-    draws, setup, tuning, sampling = sampler.run(model, row, options)
+    with warnings_of("pymc") as warned:
+        draws, setup, tuning, sampling, steps = sampler.run(model, row, options)
+    memory = peak_memory()
     bulk, tail = effective_sizes(draws)
     gradient = interleaved({"gradient": gradient_call(model)})["gradient"]
     per_draw = sampling / (task.draws * task.chains)
@@ -69,15 +74,44 @@ def measure(task: Task, truth: dict[str, dict]) -> dict[str, Any]:
         "seconds_per_draw": per_draw,
         "gradient_seconds": gradient,
         "gradients_per_draw": per_draw / gradient,
+        "steps_per_draw": steps,
+        "peak_memory": memory,
         "bulk_ess": bulk,
         "tail_ess": tail,
         "void": why_void(comparable(draws, model), truth),
+        "warnings": sorted(set(warned)),
     }
+
+
+def peak_memory() -> float:
+    """Return the largest memory that this process has held so far, in megabytes."""
+    largest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    # In kilobytes on Linux and in bytes on macOS.
+    return largest / (1e6 if sys.platform == "darwin" else 1e3)
+
+
+@contextmanager
+def warnings_of(name: str) -> Iterator[list[str]]:
+    """Collect the warnings that a logger receives, which are not shown."""
+    messages: list[str] = []
+    handler = logging.Handler(logging.WARNING)
+    handler.emit = lambda record: messages.append(record.getMessage())  # type: ignore[method-assign]
+    logger = logging.getLogger(name)
+    level, shown = logger.level, logger.handlers
+    logger.handlers = [handler]
+    logger.setLevel(logging.WARNING)
+    try:
+        yield messages
+    finally:
+        logger.handlers = shown
+        logger.setLevel(level)
 
 
 def reference(task: Task) -> dict[str, dict]:
     """Return the true means and sds of a row: exact ones, or those of a long run."""
     row = ROWS[task.row]
+    if isinstance(row.reference, str):
+        raise ValueError(f"the reference of {task.row} is that of {row.reference}")
     if isinstance(row.reference, dict):
         return exact(row.reference)
     model = row.build(task.data)

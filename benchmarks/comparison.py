@@ -5,13 +5,18 @@ import os
 import shutil
 import subprocess
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from queue import SimpleQueue
+from threading import Lock
 from typing import Any
 
 from benchmarks.cell import Task
-from benchmarks.samplers import SAMPLERS
+from benchmarks.rows import ROWS
+from benchmarks.samplers import SAMPLERS, samplers_of
 
 __all__ = ["Settings", "compare", "load_results"]
 
@@ -25,14 +30,22 @@ ONE_THREAD = {
 }
 
 
+# Decimal digits of the moments in a file of a reference.
+DIGITS = 7
+# One for each reference.
+LOCKS: defaultdict[str, Lock] = defaultdict(Lock)
+
+
 @dataclass(frozen=True)
 class Settings:
     """The runs of a comparison, and where the results are stored.
 
     Attributes
     ----------
-    rows, samplers : tuple of str
-        Keys of `ROWS` and `SAMPLERS`.
+    rows : tuple of str
+        Keys of `ROWS`.
+    samplers : tuple of str or None
+        Keys of `SAMPLERS`, which are run on all rows; those that each row has by default if None.
     seeds : int
         Number of runs of each cell, with seeds 1, 2, …
     draws, chains, tune, data
@@ -43,15 +56,19 @@ class Settings:
         Time limit of a run in seconds.
     results : Path
         Folder of the results.
+    references : Path
+        Folder of the references, which are computed once and used by all comparisons.
     fresh : bool
         Whether to repeat runs that already have results.
     warm : bool
         Whether all cells share one cache of compiled code. This is faster, but cold set-up times
         are not measured.
+    jobs : int
+        Number of rows that are worked on at the same time, each by one process.
     """
 
     rows: tuple[str, ...]
-    samplers: tuple[str, ...]
+    samplers: tuple[str, ...] | None
     seeds: int
     draws: int
     chains: int
@@ -60,8 +77,10 @@ class Settings:
     reference_draws: int
     timeout: float
     results: Path
+    references: Path
     fresh: bool
     warm: bool
+    jobs: int
 
 
 def compare(settings: Settings, tell: Callable[[str], None]) -> Iterator[None]:
@@ -71,15 +90,46 @@ def compare(settings: Settings, tell: Callable[[str], None]) -> Iterator[None]:
     other load on the machine affects all of them alike. The first run of a cell starts with an
     empty cache of compiled code, which the later runs use.
     """
-    for name in settings.rows:
-        truth = _reference(name, settings, tell)
-        if truth is None:
-            continue
-        for seed in range(1, settings.seeds + 1):
-            shift = (seed - 1) % len(settings.samplers)
-            for sampler in settings.samplers[shift:] + settings.samplers[:shift]:
-                if _run_once(_task(name, sampler, seed, settings), truth, settings, tell):
+    done: SimpleQueue[str | None] = SimpleQueue()
+
+    def work(name: str) -> None:
+        try:
+            for _ in _compare_row(name, settings, tell):
+                done.put(None)
+        finally:
+            done.put(name)
+
+    with ThreadPoolExecutor(settings.jobs) as pool:
+        rows = [pool.submit(work, name) for name in settings.rows]
+        try:
+            left = len(rows)
+            while left:
+                if done.get() is None:
                     yield
+                else:
+                    left -= 1
+        finally:
+            pool.shutdown(cancel_futures=True)
+    for row in rows:
+        row.result()
+
+
+def _compare_row(name: str, settings: Settings, tell: Callable[[str], None]) -> Iterator[None]:
+    samplers = settings.samplers or samplers_of(ROWS[name])
+    tasks = []
+    for seed in range(1, settings.seeds + 1):
+        shift = (seed - 1) % len(samplers)
+        tasks += [_task(name, s, seed, settings) for s in samplers[shift:] + samplers[:shift]]
+    tasks = [task for task in tasks if _is_open(task, settings, tell)]
+    truth = _reference(name, settings, tell) if tasks else None
+    if truth is None:
+        return
+    for task in tasks:
+        if _run_once(task, truth, settings, tell):
+            yield
+    if not settings.warm:
+        for sampler in samplers:
+            shutil.rmtree(_cache(name, sampler, settings), ignore_errors=True)
 
 
 def load_results(folder: Path) -> list[dict[str, Any]]:
@@ -98,33 +148,66 @@ def _task(row: str, sampler: str, seed: int, settings: Settings) -> Task:
 def _reference(
     name: str, settings: Settings, tell: Callable[[str], None]
 ) -> dict[str, dict] | None:
-    """Return the true moments of a row; None, with a message, if they cannot be computed."""
-    path = settings.results / "references" / f"{name}.json"
-    if settings.fresh or not path.exists():
-        tell(f"{name}: reference")
-        task = replace(_task(name, "reference", 0, settings), draws=settings.reference_draws)
-        failure = _run(task, path, "", 10 * settings.timeout, _shared_cache(settings))
+    """Return the true moments of a row; None, with a message, if they cannot be computed.
+
+    A stored reference is used if its chains are at least as long as those of the settings. Rows
+    with the same posterior share one, which is not computed twice if they run at the same time.
+    """
+    reference = ROWS[name].reference
+    source = reference if isinstance(reference, str) else name
+    path = settings.references / f"{source}.json"
+    with LOCKS[source]:
+        if path.exists():
+            stored = _record(path)
+            if stored["draws"] >= settings.reference_draws:
+                return stored["moments"]
+        tell(f"{source}: reference")
+        task = replace(_task(source, "reference", 0, settings), draws=settings.reference_draws)
+        part = path.with_suffix(".part")
+        failure = _run(task, part, "", 10 * settings.timeout, _shared_cache(settings))
         if failure:
             tell(f"{name}: skipped, because the reference failed ({failure})")
             return None
-    return _record(path)
+        moments = _rounded(_record(part))
+        part.unlink()
+        stored = {"draws": settings.reference_draws, "moments": moments}
+        path.write_text(json.dumps(stored) + "\n", encoding="utf-8")
+    return moments
+
+
+def _rounded(value: Any) -> Any:
+    """Round the numbers of nested lists and dictionaries."""
+    if isinstance(value, dict):
+        return {key: _rounded(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_rounded(part) for part in value]
+    return float(f"{value:.{DIGITS}g}")
+
+
+def _path(task: Task, settings: Settings, seed: int | None = None) -> Path:
+    name = f"{task.row}-{task.sampler}-{seed or task.seed}.json"
+    return settings.results / "runs" / name
+
+
+def _is_open(task: Task, settings: Settings, tell: Callable[[str], None]) -> bool:
+    """Whether a task has no result yet and can have one."""
+    if not SAMPLERS[task.sampler].installed:
+        if task.seed == 1:
+            package = SAMPLERS[task.sampler].package
+            tell(f"{task.row}-{task.sampler}: skipped, {package} is not installed")
+        return False
+    path = _path(task, settings)
+    return settings.fresh or not path.exists() or _record(path)["task"] != asdict(task)
 
 
 def _run_once(task: Task, truth: dict, settings: Settings, tell: Callable[[str], None]) -> bool:
-    """Run a task and store its record; return False if there is nothing to run."""
+    """Run a task and store its record; return False if its first seed has failed."""
     label = f"{task.row}-{task.sampler}"
-    path = settings.results / "runs" / f"{label}-{task.seed}.json"
-    cache = _shared_cache(settings) if settings.warm else settings.results / "cache" / label
-    if not SAMPLERS[task.sampler].installed:
-        if task.seed == 1:
-            tell(f"{label}: skipped, {SAMPLERS[task.sampler].package} is not installed")
-        return False
-    if not settings.fresh and path.exists() and _record(path)["task"] == asdict(task):
-        return False
-    first = path.with_name(f"{label}-1.json")
+    path, first = _path(task, settings), _path(task, settings, seed=1)
+    cache = _cache(task.row, task.sampler, settings)
     if task.seed > 1 and "failure" in _record(first):
         return False
-    if task.seed == 1 and not settings.warm:
+    if task.seed == 1 and not settings.warm and SAMPLERS[task.sampler].compiler is None:
         shutil.rmtree(cache, ignore_errors=True)
     tell(f"{label}: seed {task.seed}")
     # With a shared cache it is unknown whether the first run compiles.
@@ -134,11 +217,18 @@ def _run_once(task: Task, truth: dict, settings: Settings, tell: Callable[[str],
     failure = _run(task, part, json.dumps(truth), settings.timeout, cache)
     record |= {"failure": failure} if failure else _record(part)
     part.unlink(missing_ok=True)
-    path.write_text(json.dumps(record, indent=1) + "\n")
+    path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     outcome = failure or record["void"]
     if outcome:
         tell(f"{label}: seed {task.seed}: {outcome}")
     return True
+
+
+def _cache(row: str, sampler: str, settings: Settings) -> Path:
+    """Return the folder of the code that a sampler compiles for a row."""
+    if settings.warm:
+        return _shared_cache(settings)
+    return settings.results / "cache" / f"{row}-{SAMPLERS[sampler].compiler or sampler}"
 
 
 def _shared_cache(settings: Settings) -> Path:

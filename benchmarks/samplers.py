@@ -15,11 +15,12 @@ import numpy as np
 import pymc as pm
 
 from benchmarks.rows import Row
+from benchmarks.walnuts import sample_walnuts
 from pymc_pmala import MALA, MMALA, PMALA, SimplifiedMMALA
 from pymc_pmala.tools.quality import free_draws
 from pymc_pmala.tools.timing import QUIET, PhaseClock, TimedRun, timed_nutpie, timed_sample
 
-__all__ = ["SAMPLERS", "Sampler", "TimedDraws", "processor_seconds"]
+__all__ = ["EVERYWHERE", "SAMPLERS", "Sampler", "TimedDraws", "processor_seconds", "samplers_of"]
 
 
 def processor_seconds() -> float:
@@ -33,12 +34,16 @@ def processor_seconds() -> float:
 
 
 class TimedDraws(NamedTuple):
-    """Draws of the free variables, of shape (chain, draw, …), and the seconds of each phase."""
+    """Draws of the free variables, of shape (chain, draw, …), and the seconds of each phase.
+
+    `steps` is the mean number of transitions or leapfrog steps per draw; None if unknown.
+    """
 
     draws: dict[str, np.ndarray]
     setup: float
     tuning: float
     sampling: float
+    steps: float | None = None
 
 
 @dataclass(frozen=True)
@@ -54,11 +59,15 @@ class Sampler:
         `random_seed` and, unless the default of the sampler is used, `tune`.
     package : str
         The package that must be installed.
+    compiler : str or None
+        The sampler that compiles the same functions, if it is not this one; its cold set-up is
+        also that of this one.
     """
 
     title: str
     run: Callable[[pm.Model, Row, dict[str, Any]], TimedDraws]
     package: str = "pymc"
+    compiler: str | None = None
 
     @property
     def installed(self) -> bool:
@@ -78,7 +87,12 @@ def _timed(model: pm.Model, options: dict[str, Any], step=None) -> TimedDraws:
 
 
 def _timed_draws(run: TimedRun, model: pm.Model) -> TimedDraws:
-    return TimedDraws(free_draws(run.idata, model), run.setup, run.tuning, run.sampling)
+    steps = [
+        float(run.idata.sample_stats[name].mean())
+        for name in ("n_transitions", "n_steps")
+        if name in run.idata.sample_stats
+    ]
+    return TimedDraws(free_draws(run.idata, model), run.setup, run.tuning, run.sampling, *steps[:1])
 
 
 def _langevin(
@@ -96,8 +110,13 @@ def _nuts(model: pm.Model, row: Row, options: dict[str, Any]) -> TimedDraws:
     return _timed(model, options if row.jitter else options | {"init": "adapt_diag"})
 
 
-def _nutpie(model: pm.Model, row: Row, options: dict[str, Any]) -> TimedDraws:
+def _nutpie(adaptation: str, model: pm.Model, row: Row, options: dict[str, Any]) -> TimedDraws:
+    options = options if adaptation == "diag" else options | {"adaptation": adaptation}
     return _timed_draws(timed_nutpie(model, options, processor_seconds, jitter=row.jitter), model)
+
+
+def _walnutpie(model: pm.Model, row: Row, options: dict[str, Any]) -> TimedDraws:
+    return TimedDraws(*sample_walnuts(model, options, processor_seconds, row.jitter))
 
 
 def _jax(name: str, model: pm.Model, row: Row, options: dict[str, Any]) -> TimedDraws:
@@ -168,13 +187,25 @@ def _jax_column(title: str, name: str) -> Sampler:
 
 SAMPLERS: dict[str, Sampler] = {
     "pmala": _column(PMALA),
-    "mmala": _column(MMALA),
-    "simplified_mmala": _column(SimplifiedMMALA),
     "mala": _column(MALA),
     "nuts": Sampler("pm.NUTS", _nuts),
-    "nutpie": Sampler("nutpie", _nutpie, "nutpie"),
+    "nutpie": Sampler("nutpie", partial(_nutpie, "diag"), "nutpie"),
+    "nutpie_low_rank": Sampler(
+        "nutpie, low rank", partial(_nutpie, "low_rank"), "nutpie", compiler="nutpie"
+    ),
+    "walnutpie": Sampler("walnutpie", _walnutpie, "walnutpie", compiler="nutpie"),
+    "mmala": _column(MMALA),
+    "simplified_mmala": _column(SimplifiedMMALA),
     "numpyro": _jax_column("NumPyro", "numpyro"),
     "blackjax": _jax_column("BlackJAX", "blackjax"),
     "pmala_euler": _euler_column(PMALA),
     "mala_euler": _euler_column(MALA),
 }
+
+EVERYWHERE = ("pmala", "mala", "nuts", "nutpie", "nutpie_low_rank", "walnutpie")
+"""The samplers that are run on every row; the others are run where a row asks for them."""
+
+
+def samplers_of(row: Row) -> tuple[str, ...]:
+    """Return the samplers that are run on a row by default, in the order of the columns."""
+    return tuple(name for name in SAMPLERS if name in EVERYWHERE + row.extra)

@@ -7,6 +7,7 @@ import numpy as np
 import pymc as pm
 from pymc.blocking import DictToArrayBijection
 from pymc.pytensorf import compile as pymc_compile
+from pymc.vartypes import continuous_types
 
 from benchmarks.data import load_logistic
 from benchmarks.models import (
@@ -18,7 +19,7 @@ from benchmarks.models import (
 from pymc_pmala import MALA, MMALA, PMALA, SimplifiedMMALA
 from pymc_pmala.calculus.differentiation import gradient
 from pymc_pmala.factorization import Arrow
-from pymc_pmala.kernel.kernel import Info, State
+from pymc_pmala.kernel.kernel import Noise, Record, State
 from pymc_pmala.model.target import make_target
 
 __all__ = ["dimension_table", "transition_table"]
@@ -79,8 +80,11 @@ def dimension_table(dimensions: list[int]) -> list[dict]:
 
 
 def gradient_call(model: pm.Model) -> Callable[[], object]:
-    """Return a compiled call of the log-density and its gradient at the initial point."""
-    target = make_target(model)
+    """Return a compiled call of the log-density and its gradient at the initial point.
+
+    Discrete variables are held.
+    """
+    target = make_target(model, [v for v in model.value_vars if v.dtype in continuous_types])
     with model:
         outputs = [target.logp, gradient(target.logp, target.x)]
         function = pymc_compile([target.x], outputs)
@@ -99,21 +103,30 @@ def transition_call(step, model: pm.Model) -> Callable[[], object]:
 
 
 def python_seconds(step, model: pm.Model) -> float:
-    """Measure the time of a draw outside compiled code, with a transition that does nothing."""
-    point = DictToArrayBijection.map(model.initial_point())
+    """Measure the time of a draw outside compiled code, with transitions that do nothing.
+
+    Draws are made ahead, as many at a time as in `pm.sample`.
+    """
+    point = model.initial_point()
     step.set_rng(np.random.default_rng(1))
-    step.astep(point)
+    point, _ = step.step(point)
     step.stop_tuning()
-    state, _ = transition_call(step, model)()
-    kernel, run = step.kernel, step.kernel.run
-    kernel.run = lambda *inputs: (State(*state), Info(1, 1.0, 1))
+    kernel = step.kernel
+    made = kernel.draws
+
+    def none(state: State, per_draw: int, noise: Noise, *rest: object) -> tuple[State, Record]:
+        count = len(noise.normals) // per_draw
+        xs = np.repeat(state.x[None], count, axis=0)
+        numbers = np.tile([float(state.logp), state.log_det, 1.0, 1.0, 0.0, 0.0, 0.0], (count, 1))
+        return state, Record(xs, numbers, xs, xs)
 
     def draw() -> None:
         nonlocal point
-        point, _ = step.astep(point)
+        point, _ = step.step(point)
 
+    kernel.draws = none
     seconds = interleaved({"draw": draw})["draw"]
-    kernel.run = run
+    kernel.draws = made
     return seconds
 
 

@@ -40,7 +40,7 @@ intersphinx_mapping = {
     "arviz": ("https://python.arviz.org/en/stable", None),
 }
 
-exclude_patterns = ["_build", "_benchmark", "_paper"]
+exclude_patterns = ["_build", "_benchmark", "_estimates", "_hierarchies", "_paper"]
 templates_path = ["_templates"]
 default_role = "py:obj"
 

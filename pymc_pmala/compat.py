@@ -16,20 +16,23 @@ from pytensor.tensor.special import LogSoftmax
 
 try:
     from pytensor.tensor.linalg import Cholesky, SolveTriangular
+    from pytensor.tensor.linalg.solvers.core import SolveBase
 except ImportError:
     # Remove with pytensor 2.
-    from pytensor.tensor.slinalg import Cholesky, SolveTriangular
+    from pytensor.tensor.slinalg import Cholesky, SolveBase, SolveTriangular
 
 __all__ = [
     "INDEXING_OPS",
     "IS_PYTENSOR_3",
     "WRITING_OPS",
     "Cholesky",
+    "SolveBase",
     "SolveTriangular",
     "concatenate_chains",
     "inner_graph",
     "node_pushforward",
     "pullback",
+    "reading_op",
 ]
 
 
@@ -42,6 +45,17 @@ INDEXING_OPS = _subtensor_ops("Subtensor", "AdvancedSubtensor", "AdvancedSubtens
 
 WRITING_OPS = _subtensor_ops("IncSubtensor", "AdvancedIncSubtensor", "AdvancedIncSubtensor1")
 """Ops that write elements of a tensor. Remove ``AdvancedIncSubtensor1`` with pytensor 2."""
+
+
+def reading_op(op: Op) -> Op:
+    """Return the Op that reads the elements to which a writing Op adds.
+
+    Remove the Ops without ``idx_list`` with pytensor 2.
+    """
+    name = type(op).__name__.replace("Inc", "")
+    reader = getattr(subtensor, name)
+    return reader(op.idx_list) if hasattr(op, "idx_list") else reader()
+
 
 IS_PYTENSOR_3 = hasattr(pytensor.gradient, "pushforward")
 """Whether pytensor 3 or later is installed. Remove with pytensor 2."""

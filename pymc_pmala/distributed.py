@@ -2,6 +2,7 @@
 
 import logging
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from logging.handlers import QueueHandler
@@ -15,6 +16,7 @@ from pymc.exceptions import SamplingError
 from pymc.stats.convergence import log_warnings, run_convergence_checks
 from pymc.util import RandomGenerator, get_random_generator
 
+from pymc_pmala.arguments import check_count, check_flag, context_model, shown
 from pymc_pmala.compat import concatenate_chains
 from pymc_pmala.step.step_methods import PMALA
 
@@ -70,15 +72,21 @@ def sample(
 
     Notes
     -----
-    A chain is fetched as soon as it is finished. If a worker dies, Dask reruns its unfinished
-    chains on another worker, from the beginning and with the same seeds. A chain whose workers
-    die more often than the cluster's ``distributed.scheduler.allowed-failures`` permits is given
-    up with a warning. After an interrupt, the finished chains are returned, if there are any.
-    Dask cancels the waiting chains but does not stop those that are running.
+    A chain is fetched as soon as it is finished, and PyMC logs how many have finished. If a worker
+    dies, Dask reruns its unfinished chains on another worker, from the beginning and with the same
+    seeds. A chain whose workers die more often than the cluster's
+    ``distributed.scheduler.allowed-failures`` permits is given up with a warning. After an
+    interrupt, the finished chains are returned, if there are any. Dask cancels the waiting chains
+    but does not stop those that are running.
 
     Loading a pickle can run arbitrary code: only use clusters that you trust.
     """
+    model = context_model(model)
+    check_count("chains", chains)
+    check_flag("compute_convergence_checks", compute_convergence_checks)
     distributed = _import_distributed()
+    if not hasattr(client, "submit"):
+        raise TypeError(f"client must be a distributed.Client, but is {shown(client)}.")
     # A task rather than scattered data: Dask can rerun it if its worker dies.
     shipped = client.submit(bytes, cloudpickle.dumps((model, step)), pure=False)
     parent = get_random_generator(random_seed)
@@ -139,6 +147,7 @@ def _recorded() -> Iterator[SimpleQueue]:
 def _collect(distributed: ModuleType, client: Any, futures: dict[Any, int]) -> dict[int, Any]:
     """Return the finished chains by number."""
     finished: dict[int, Any] = {}
+    began = time.perf_counter()
     try:
         for future in distributed.as_completed(list(futures)):
             chain = futures[future]
@@ -149,6 +158,9 @@ def _collect(distributed: ModuleType, client: Any, futures: dict[Any, int]) -> d
                     "Chain %d is given up because its workers keep dying: %s", chain, error
                 )
                 continue
+            seconds = time.perf_counter() - began
+            place = f"{len(finished)} of {len(futures)}"
+            _log.info("Chain %d has finished, %s, after %.0f seconds.", chain, place, seconds)
             for record in records:
                 record.msg = f"Chain {chain}: {record.msg}"
                 logging.getLogger(record.name).handle(record)

@@ -23,6 +23,13 @@ def autoregression(correlations, count, start=0.0, seed=0):
         yield before, x
 
 
+def transitions_of(mixing):
+    """How many transitions make a draw where there are no other moves."""
+    found = mixing.schedule(may_interweave=False, must_interweave=False)
+    assert found.hyper_moves == 0
+    return found.transitions
+
+
 @pytest.mark.parametrize(
     ("correlations", "fewest", "most"),
     [([0.0, 0.1], 1, 1), ([0.5, 0.1], 2, 3), ([0.2, 0.7], 3, 5), ([0.9, 0.995], 32, 32)],
@@ -33,14 +40,14 @@ def test_draws_are_as_many_transitions_as_make_the_slowest_coordinate_nearly_ind
     mixing = Mixing(2)
     for before, after in autoregression(correlations, 1000):
         mixing.update(before, after)
-    assert fewest <= mixing.transitions <= most
+    assert fewest <= transitions_of(mixing) <= most
 
 
 def test_how_a_chain_came_from_afar_is_forgotten():
     mixing = Mixing(2)
     for before, after in autoregression([0.3, 0.3], 500, start=20.0):
         mixing.update(before, after)
-    assert mixing.transitions <= 2
+    assert transitions_of(mixing) <= 2
 
 
 def test_nothing_is_concluded_from_few_transitions_or_a_chain_that_stood_still():
@@ -49,7 +56,7 @@ def test_nothing_is_concluded_from_few_transitions_or_a_chain_that_stood_still()
         short.update(before, after)
     for _ in range(200):
         still.update(np.zeros(1), np.zeros(1))
-    assert short.transitions == still.transitions == 1
+    assert transitions_of(short) == transitions_of(still) == 1
 
 
 def slow_regression():
@@ -123,3 +130,60 @@ def test_steps_are_spread_about_the_tuned_size_by_the_jitter_asked_for(jitter):
     low, high = min(sizes), max(sizes)
     assert 1 - jitter <= low <= 1 - 0.8 * jitter
     assert 1 + 0.8 * jitter <= high <= 1 + jitter
+
+
+# ---- Transitions and interweaving moves ----------------------------------------------------------
+
+
+def mixing_with(correlations, hyper_correlations):
+    """What has been learned from a long chain with these correlations after each kind of move."""
+    mixing = Mixing(len(correlations))
+    mixing.count = 1000
+    mixing.variance = np.ones(len(correlations))
+    mixing.jump = 2.0 * (1.0 - np.array(correlations))
+    mixing.hyper_jump = 2.0 * (1.0 - np.array(hyper_correlations))
+    return mixing
+
+
+@pytest.mark.parametrize(
+    ("correlations", "hyper_correlations", "expected"),
+    [
+        # Nothing to gain: transitions alone make independent draws, or the moves help nowhere.
+        ([0.1, 0.1], [0.5, 1.0], (1, 0)),
+        ([0.7, 0.7], [1.0, 1.0], (5, 0)),
+        # A scale that only these moves bring forward: one after every transition, twice at least.
+        ([0.99, 0.1], [0.2, 1.0], (2, 1)),
+        # Effects need 8.5 transitions, the scale a move now and then. Two cycles of 4 + 1 are the
+        # cheapest (10.6 evaluations; 17.0 and 12.8 with 1 and 2 + 1, 18 without, and 18 with the
+        # least number of cycles of 8 + 1).
+        ([0.9, 0.8], [0.05, 1.0], (8, 4)),
+        # Neither kind of move gets far: as many transitions as are allowed.
+        ([1.0, 0.5], [1.0, 1.0], (32, 0)),
+    ],
+)
+def test_the_cheapest_schedule_is_chosen(correlations, hyper_correlations, expected):
+    mixing = mixing_with(correlations, hyper_correlations)
+    assert mixing.schedule(may_interweave=True, must_interweave=False) == expected
+    transitions, _ = mixing.schedule(may_interweave=False, must_interweave=False)
+    assert transitions == min(32, max(1, round(np.log(0.15) / np.log(max(correlations) - 1e-12))))
+
+
+def test_interweaving_that_the_user_wants_is_used_where_it_does_not_help():
+    assert mixing_with([0.1], [1.0]).schedule(True, True) == (2, 1)
+    transitions, every = mixing_with([0.9], [1.0]).schedule(True, True)
+    assert every > 0 == transitions % every
+
+
+def test_what_each_kind_of_move_does_is_learned_from_a_chain():
+    """A coordinate that transitions move and one that the other moves do."""
+    rng, mixing = np.random.default_rng(0), Mixing(2)
+    slow, fast = np.array([0.1, 0.98]), np.array([1.0, 0.1])
+    x = np.zeros(2)
+    for _ in range(3000):
+        before = x
+        x = after = slow * x + np.sqrt(1 - slow**2) * rng.normal(size=2)
+        x = fast * x + np.sqrt(1 - fast**2) * rng.normal(size=2)
+        mixing.update(before, after, x)
+    np.testing.assert_allclose(mixing.correlations, slow, atol=0.05)
+    assert mixing.schedule(may_interweave=True, must_interweave=False) == (2, 1)
+    assert mixing.schedule(may_interweave=False, must_interweave=False).transitions == 32

@@ -1,5 +1,7 @@
 """From far starts chains go to the posterior before anything is learned."""
 
+import logging
+
 import arviz as az
 import numpy as np
 import pymc as pm
@@ -7,6 +9,7 @@ import pytest
 
 from pymc_pmala import MALA, PMALA
 
+INTERPRETED = {"mode": "interpreted"}
 SLOPES = [0.5, -0.3, 0.2]
 
 
@@ -85,3 +88,22 @@ def test_the_first_tuning_step_brings_a_regression_home(sampler):
     logp = model.compile_logp()
     point, _ = step.step(model.initial_point())
     assert logp(point) > logp({"b": np.r_[3.0, SLOPES]}) - 20.0
+
+
+@pytest.mark.parametrize("arrives", [True, False])
+def test_a_chain_that_is_still_far_when_tuning_ends_says_so(arrives, monkeypatch, caplog):
+    """With so many steps towards the posterior that it arrives, and with none."""
+    if not arrives:
+        monkeypatch.setattr("pymc_pmala.step.chain.MOST_MOVES", 0)
+    with pm.Model():
+        # A constant metric that fits nowhere: the steps of the transitions are short.
+        pm.Normal("x", sigma=0.01, shape=2, initval=[50.0, -80.0])
+        step = MALA(metric=np.full(2, 1e4), step_size=1e-4, compile_kwargs=INTERPRETED)
+        with caplog.at_level(logging.WARNING):
+            pm.sample(
+                15, tune=5, chains=2, cores=1, step=step, random_seed=1, progressbar=False,
+                compute_convergence_checks=False,
+            )  # fmt: skip
+    messages = [r.getMessage() for r in caplog.records if "far from the bulk" in r.getMessage()]
+    assert len(messages) == (0 if arrives else 2)
+    assert all("after 5 draws" in m and "Tune longer" in m for m in messages)

@@ -1,6 +1,7 @@
 """`compare` measures every sampler alike, and recommends none whose draws are not sound."""
 
 import importlib.util
+import io
 import math
 import re
 import sys
@@ -10,11 +11,13 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pymc as pm
 import pytest
+from rich.console import Console
 
 from pymc_pmala import MALA, PMALA, SamplerFigures, compare
 from pymc_pmala.tools.compare import Comparison, _choose
 from pymc_pmala.tools.timing import PhaseClock, TimedRun, timed_nutpie
 from pymc_pmala.tools.verdict import recommend, sampler_figures
+from pymc_pmala.tools.watch import Watch, duration
 
 FAST = {"compile_kwargs": {"mode": "FAST_COMPILE"}}
 QUIET = {"progressbar": False, "random_seed": 1}
@@ -56,8 +59,10 @@ def test_every_sampler_has_its_figures(comparison):
         assert found.bulk_ess > 50
         assert 0.99 < found.rhat < 1.05
         assert found.disagreement < 5
-        expected = found.compile_seconds + found.tuning_seconds + 400 / found.ess_per_second
+        expected = found.tuning_seconds + 400 / found.ess_per_second
         assert found.seconds_to_enough == pytest.approx(expected)
+        assert found.setup_seconds > 0
+        assert found.first_setup_seconds > 0
     assert comparison.recommended in ("PMALA", "MALA")
     assert comparison.idata["MALA"].posterior.sizes["draw"] == 400
 
@@ -73,7 +78,7 @@ def test_a_sampler_that_fails_does_not_end_the_comparison(comparison):
 
 def test_prints_as_text_and_as_html(comparison):
     for rendered in (str(comparison), repr(comparison), comparison._repr_html_()):
-        for word in ("PMALA", "bulk ESS", "s to 400", "divergences", "MCSE", "no such luck"):
+        for word in ("PMALA", "bulk ESS", "s to 400", "set-up (s)", "MCSE", "no such luck"):
             assert word in rendered
 
 
@@ -109,7 +114,7 @@ def test_discrete_variables_are_left_to_pymc():
     ("options", "message"),
     [
         ({"draws": 10, "seconds": 1}, "not both"),
-        ({"seconds": -1}, "must be positive"),
+        ({"seconds": -1}, "must be a positive number"),
         ({"steps": []}, "nothing to compare"),
         ({"steps": ["Gibbs"]}, "Unknown samplers"),
     ],
@@ -122,14 +127,28 @@ def test_arguments_that_make_no_sense_are_refused(model, options, message):
 def test_the_least_time_to_400_effective_draws_is_recommended():
     best, reason = recommend([figures("PMALA", 2.0), figures("NUTS", 6.0)])
     assert best == "PMALA"
-    assert "400 effective draws in 2 s" in reason
+    assert "tuning and 400 effective draws take 2 s" in reason
     assert "NUTS, the next best, takes 3 times as long" in reason
 
 
-def test_a_default_that_is_nearly_as_fast_is_recommended():
+def test_the_set_up_does_not_decide_but_is_told():
+    slow = figures("PMALA", 2.0, setup_seconds=30.0)
+    best, reason = recommend([slow, figures("NUTS", 6.0, setup_seconds=1.0)])
+    assert best == "PMALA"
+    assert "With its set-up, NUTS is the first to finish, after 7 s instead of 32 s" in reason
+
+
+def test_a_tie_is_called_a_tie():
+    best, reason = recommend([figures("PMALA", 2.0), figures("MALA", 2.3), figures("MMALA", 2.6)])
+    assert best == "PMALA"
+    assert "MALA is as fast, within 20 %; MMALA, the next best, takes 1.3 times" in reason
+
+
+def test_a_default_that_is_as_fast_is_recommended():
     best, reason = recommend([figures("PMALA", 2.0), figures("NUTS", 2.2)])
     assert best == "NUTS"
-    assert "only by 10%" in reason
+    assert "PMALA is as fast, within 20 %" in reason
+    assert "next best" not in reason
 
 
 def test_the_best_for_long_runs_is_named():
@@ -199,6 +218,62 @@ def test_classes_of_step_methods_can_be_compared(model):
     assert {f.name for f in found.samplers} == {"PMALA", "NUTS"}
     assert not any("failed" in (f.trouble or "") for f in found.samplers)
     assert "NUTS" in str(found)
+
+
+def test_every_sampler_is_set_up_twice_and_the_second_time_counts(model, monkeypatch):
+    """A clock that advances when a step method is made: slowly at first, as by compiling."""
+    clock = SimpleNamespace(time=0.0, made=0)
+
+    def step():
+        clock.made += 1
+        clock.time += 50.0 if clock.made == 1 else 3.0
+        return PMALA(**FAST)
+
+    def now():
+        clock.time += 1e-6
+        return clock.time
+
+    monkeypatch.setattr(PhaseClock.__init__, "__defaults__", (now, None, None))
+    found = compare(model, steps={"slow": step}, draws=20, tune=20, chains=2, **QUIET)
+    assert clock.made == 2
+    [measured] = found.samplers
+    assert measured.first_setup_seconds == pytest.approx(50.0, abs=0.01)
+    assert measured.setup_seconds == pytest.approx(3.0, abs=0.01)
+    assert "First set-ups, with what had to be compiled: slow 50.0 s." in str(found)
+
+
+def test_the_time_of_the_comparison_is_told(comparison):
+    assert comparison.seconds > 0
+    assert f"The comparison took {duration(comparison.seconds)}." in str(comparison)
+
+
+def test_the_time_that_is_left_is_forecast(monkeypatch):
+    clock = SimpleNamespace(time=0.0)
+    monkeypatch.setattr("pymc_pmala.tools.watch.time.perf_counter", lambda: clock.time)
+    with Watch(3, 4, 10.0, shown=False) as watch:
+        watch.start("PMALA")
+        assert watch.forecast() == "sampler 1 of 3, at least 30 s"
+        clock.time = 70.0
+        watch.start("NUTS")
+        assert watch.forecast() == "sampler 2 of 3, about 2 min left"
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(3.4, "3 s"), (600.0, "10 min"), (9000.0, "2.5 h")])
+def test_a_duration_has_a_fitting_unit(seconds, text):
+    assert duration(seconds) == text
+
+
+@pytest.mark.parametrize("width", [80, 110])
+def test_no_number_is_cut_in_a_terminal(width):
+    row = SamplerFigures(
+        "SimplifiedMMALA", 13456.0, 12345.0, 123456.0, 0.01234, 123.4, 123.4, 12.3, 45.6, 1.001, 12,
+        104.5,
+    )  # fmt: skip
+    comparison = Comparison([row], "SimplifiedMMALA", "Use it.", {})
+    out = io.StringIO()
+    Console(file=out, width=width).print(comparison)
+    [line] = [line for line in out.getvalue().splitlines() if line.startswith(" SimplifiedMMALA")]
+    assert line.split() == list(comparison._cells()[0])
 
 
 def test_after_an_interrupt_what_was_measured_is_returned(model):

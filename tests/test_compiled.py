@@ -49,7 +49,7 @@ NAMES = [
 def test_transitions_of_the_gallery_agree_with_the_interpreter(name):
     # Finite differences through a loop magnify the rounding of its steps.
     tolerance = 1e-6 if name == "scanned_recursion" else 1e-9
-    assert_transitions_agree(GALLERY[name].build(), tolerance=tolerance)
+    assert_transitions_agree(GALLERY[name].build(), tolerance=tolerance, metric="fisher")
 
 
 @pytest.mark.long
@@ -60,7 +60,7 @@ def test_chains_of_the_gallery_move_in_the_unstable_mode(name):
 
 
 def transitions_agree(recipe):
-    assert_transitions_agree(build(recipe))
+    assert_transitions_agree(build(recipe), metric="fisher")
 
 
 @pytest.mark.slow
@@ -92,12 +92,12 @@ HARD = pytest.mark.parametrize("name", [pytest.param(n, marks=MARKS.get(n, [])) 
 
 @HARD
 def test_transitions_of_hard_models_agree_with_the_interpreter(name):
-    assert_transitions_agree(MODELS[name]())
+    assert_transitions_agree(MODELS[name](), metric="fisher")
 
 
 @HARD
 def test_transitions_of_hard_models_agree_in_the_unstable_mode(name):
-    assert_transitions_agree(MODELS[name](), mode=fast_unstable_sampling_mode)
+    assert_transitions_agree(MODELS[name](), mode=fast_unstable_sampling_mode, metric="fisher")
 
 
 @OTHERS
@@ -117,7 +117,7 @@ def test_so_do_those_of_the_other_samplers_on_correlated_effects(method, name):
 @pytest.mark.skipif(not IS_PYTENSOR_3, reason="graphs of pytensor 2 are not written")
 def test_without_the_writer_transitions_agree(monkeypatch):
     monkeypatch.setenv(SWITCH, "0")
-    assert_transitions_agree(MODELS["marginal factor analysis"]())
+    assert_transitions_agree(MODELS["marginal factor analysis"](), metric="fisher")
 
 
 def only_a_potential():

@@ -10,11 +10,11 @@ import pytest
 from modes import INTERPRETED
 from pymc.distributions import transforms
 from pymc.stats.convergence import WarningType
+from transitions import one_by_one
 
 from pymc_pmala import MALA, PMALA
 from pymc_pmala.factorization import Arrow, Dense
 from pymc_pmala.factorization.banded import BandedArrow
-from pymc_pmala.kernel.kernel import Info
 from pymc_pmala.step.diagnosis import Diagnosis
 
 QUICK = {"mode": "FAST_COMPILE"}
@@ -26,7 +26,7 @@ def warnings_of(acceptance, target=0.5, could_grow=True):
     diagnosis = Diagnosis(target)
     uniform = np.random.default_rng(1).random(len(acceptance))
     found = [
-        diagnosis.observe(Info(1, a, int(u < a), int(u >= a)), could_grow)
+        diagnosis.observe(a, int(u < a), int(u >= a), could_grow)
         for a, u in zip(acceptance, uniform, strict=True)
     ]
     return [warning.kind for warning in found if warning is not None]
@@ -59,7 +59,7 @@ def floor_warnings_of(floored):
     diagnosis, found = Diagnosis(0.5), []
     looks = iter(floored)
     for _ in range(10 * len(floored)):
-        diagnosis.observe(Info(1, 0.5, 1), True)
+        diagnosis.observe(0.5, 1, 0, True)
         if diagnosis.wants_metric:
             found.append(diagnosis.observe_floor(next(looks, False)))
     return sum(warning is not None for warning in found)
@@ -269,11 +269,7 @@ def test_a_loop_reports_what_its_transitions_did(mode):
     rng, x = np.random.default_rng(3), np.array([0.3, 0.1])
     noises, log_uniforms = rng.normal(size=(7, 2)), np.log(rng.uniform(size=7))
     scales = one.chain.scales(1.0)
-    expected, state = Info(), one.kernel.init(x)
-    for noise, log_uniform in zip(noises, log_uniforms, strict=True):
-        proposed, ratio = one.kernel.propose(state, noise, scales)
-        if expected.add(ratio, log_uniform, state.x, proposed.x, float(proposed.logp)):
-            state = proposed
+    state, expected = one_by_one(one.kernel, one.kernel.init(x), noises, log_uniforms, scales)
     last, found = many.kernel.run(many.kernel.init(x), noises, log_uniforms, scales)
     np.testing.assert_allclose(last.x, state.x, rtol=1e-12)
     np.testing.assert_allclose(last.log_det, state.log_det, rtol=1e-12)
@@ -286,26 +282,26 @@ def test_a_loop_reports_what_its_transitions_did(mode):
 
 def test_stuck_counts_proposals_and_not_draws():
     diagnosis = Diagnosis(None)
-    told = [diagnosis.observe(Info(30, 0.0, 0, 30), True) for _ in range(5)]
+    told = [diagnosis.observe(0.0, 0, 30, True) for _ in range(5)]
     assert [warning is not None for warning in told] == [False, False, False, True, False]
     assert "120 proposals in a row" in told[3].message
     # A chain that moves in each draw, though not in its last transitions, is not stuck.
     diagnosis = Diagnosis(None)
-    assert not any(diagnosis.observe(Info(30, 2.0, 2, 25), True) for _ in range(300))
+    assert not any(diagnosis.observe(2.0 / 30, 2, 25, True) for _ in range(300))
 
 
 def test_without_tuning_the_advice_is_to_tune_and_not_to_tune_longer():
     for tuned, words in ((0, "has not been tuned"), (50, "Tune longer than 50 draws")):
         diagnosis = Diagnosis(0.5)
         diagnosis.tuned = tuned
-        found = [diagnosis.observe(Info(1, 0.1, 1), True) for _ in range(200)]
+        found = [diagnosis.observe(0.1, 1, 0, True) for _ in range(200)]
         assert words in found[-1].message
 
 
 def test_steps_that_are_too_small_are_told_once_and_not_also_as_slow_draws():
     diagnosis = Diagnosis(0.5)
     diagnosis.tuned = 50
-    [*_, warning] = [diagnosis.observe(Info(1, 0.99, 1), True) for _ in range(200)]
+    [*_, warning] = [diagnosis.observe(0.99, 1, 0, True) for _ in range(200)]
     assert "smaller than they need to be" in warning.message
     assert diagnosis.judge_mixing(np.array([0.97]), {"x": 1}, 32) is None
 

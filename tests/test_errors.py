@@ -140,7 +140,7 @@ def test_a_simulator_or_potential_without_gradient_is_refused_with_advice(method
 def test_a_variable_of_another_model_is_named(model):
     with pm.Model():
         stranger = pm.Normal("stranger")
-    with pytest.raises(ValueError, match=r"not random variables in the model.*stranger"):
+    with pytest.raises(ValueError, match=r"lists \['stranger'\], but the model samples"):
         PMALA([stranger], model=model)
 
 
@@ -310,3 +310,12 @@ def test_a_proposal_outside_the_support_is_a_rejection_and_no_divergence(logp):
     assert (idata.posterior["x"].values > 0).all()
     assert (idata.sample_stats["acceptance_rate"].values == 0).any()
     assert not idata.sample_stats["diverging"].values.any()
+
+
+@pytest.mark.parametrize(("patience", "messages"), [(0.0, 1), (60.0, 0)])
+def test_a_long_compilation_is_announced(patience, messages, monkeypatch, caplog):
+    monkeypatch.setattr("pymc_pmala.announcement.PATIENCE", patience)
+    with pm.Model(), caplog.at_level("INFO", logger="pymc"):
+        pm.Normal("x")
+        PMALA(compile_kwargs={"mode": "FAST_COMPILE"})
+    assert caplog.text.count("PMALA is deriving its metric and compiling") == messages

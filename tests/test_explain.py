@@ -93,6 +93,27 @@ def test_the_local_geometry_prints_with_the_names_of_its_coordinates(model):
     assert all(label in shown for label in geometry.labels)
     assert f"{geometry.gradient[3]:.4g}" in shown
     assert pickle.loads(pickle.dumps(geometry)).labels == geometry.labels
+    # The row and the column of tau carry its name, and its number stands where they cross.
+    heading, *rows = shown.partition("metric\n")[2].splitlines()
+    assert tuple(heading.split()) == geometry.labels
+    [row] = [line.split() for line in rows if line.startswith("tau_log__")]
+    assert float(row[1 + geometry.labels.index("tau_log__")]) == pytest.approx(
+        geometry.metric[1, 1], rel=1e-3
+    )
+
+
+def test_the_geometry_can_be_read_by_the_names_of_the_coordinates():
+    with pm.Model():
+        mu = pm.Normal("mu", 0, 2)
+        theta = pm.Normal("theta", mu, 0.5, shape=2)
+        pm.Normal("y", theta, 1.0, observed=[1.0, 3.0])
+        found = local_geometry({"mu": 1.0, "theta": np.array([1.0, 2.0])}).to_xarray()
+    metric = found["metric"]
+    # Normal(μ, 0.5) has information 4 about θ - μ, and the prior of μ has 1/4.
+    assert metric.sel(coordinate="mu", other_coordinate="mu") == pytest.approx(8.25)
+    assert metric.sel(coordinate="mu", other_coordinate="theta[1]") == pytest.approx(-4.0)
+    # -4 (θ - μ) + (y - θ) for the second θ.
+    assert found["gradient"].sel(coordinate="theta[1]") == pytest.approx(-3.0)
 
 
 def test_discrete_variables_are_left_out_by_vars():

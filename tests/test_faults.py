@@ -5,6 +5,7 @@ import logging
 import multiprocessing
 import os
 import signal
+import sys
 
 import numpy as np
 import pymc as pm
@@ -190,6 +191,7 @@ class Dies(PMALA):
         return super().astep(q0)
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
 def test_a_killed_process_is_an_error_and_not_a_silence():
     with pm.Model() as model:

@@ -7,9 +7,9 @@ import pymc as pm
 import pytensor.tensor as pt
 import pytest
 from scipy import stats
-from transitions import BY_C
+from transitions import BY_C, one_by_one
 
-from pymc_pmala import Info, make_kernel
+from pymc_pmala import make_kernel
 
 
 def normal_model():
@@ -40,16 +40,6 @@ def walking_model():
 def noise_for(kernel, n, seed=1):
     rng = np.random.default_rng(seed)
     return rng.standard_normal((n, kernel.dimension)), np.log(rng.random(n))
-
-
-def one_by_one(kernel, state, noises, log_uniforms, scales):
-    """What `run` promises, in Python."""
-    info = Info()
-    for noise, log_uniform in zip(noises, log_uniforms, strict=True):
-        proposed, ratio = kernel.propose(state, noise, scales)
-        if info.add(ratio, log_uniform, state.x, proposed.x, float(proposed.logp)):
-            state = proposed
-    return state, info
 
 
 def assert_same(found, expected):

@@ -182,7 +182,7 @@ def test_gradient_and_metric_run_one_loop(case, monkeypatch):
         return functions[-1]
 
     monkeypatch.setattr("pymc_pmala.kernel.kernel.compile_graph", compile_and_keep)
-    PMALA(model=case.model)
+    PMALA(model=case.model, metric="fisher")
     [transition] = functions
     loops = [n for n in transition.maker.fgraph.toposort() if isinstance(n.op, Scan)]
     assert len(loops) == 2

@@ -132,7 +132,7 @@ def mean_beyond(mu, log_sigma):
 
 @pytest.mark.slow
 def test_values_imputed_beyond_a_limit_are_sampled():
-    draws = sample("imputed_beyond_a_limit", draws=2000)
+    draws = sample("imputed_beyond_a_limit", draws=4000)
     axes, weights = on_a_grid(censored_log_density, (-0.2, 1.2), (-0.4, 0.8), size=150)
     agrees(draws["mu"], lambda mu, s: mu, axes, weights)
     agrees(np.log(draws["sigma"]), lambda mu, s: s, axes, weights)

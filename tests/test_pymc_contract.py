@@ -1,6 +1,7 @@
 """What PyMC demands of a step method, on every supported version."""
 
 import copy
+import multiprocessing
 import os
 import pickle
 import subprocess
@@ -172,9 +173,9 @@ class Counted:
         self.points += 1
         return self.kernel.propose(*arguments)
 
-    def run(self, state, noises, *arguments):
-        self.points += len(noises)
-        return self.kernel.run(state, noises, *arguments)
+    def draws(self, state, per_draw, noise, scales, every=1, hyper_noise=None, hyper_scales=None):
+        self.points += len(noise.normals) + (len(hyper_noise.normals) if hyper_noise else 0)
+        return self.kernel.draws(state, per_draw, noise, scales, every, hyper_noise, hyper_scales)
 
 
 def test_the_geometry_of_the_current_point_is_not_computed_twice(whole, model):
@@ -188,6 +189,52 @@ def test_the_geometry_of_the_current_point_is_not_computed_twice(whole, model):
     counted.points = 0
     chain(step, point, 10)
     assert counted.points == 10
+
+
+def count_evaluations(step):
+    """All evaluations of a step's geometry: by its kernel, and of what it averages."""
+    chain = step.chain
+    counted = chain.kernel = Counted(chain.kernel)
+    chain.arrival = chain.arrival._replace(kernel=counted)
+    pieces = getattr(chain.preconditioning, "_pieces", None)
+    if pieces is not None:
+
+        def observed(x):
+            counted.points += 1
+            return pieces(x)
+
+        chain.preconditioning._pieces = observed
+    return counted
+
+
+@pytest.mark.parametrize("tune", [0, 30])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"interweave": True, "metric": "fisher"},
+        {"metric": "adapt"},
+        {"thin": 3, "interweave": False},
+        None,
+    ],
+    ids=["interwoven", "averaged", "thinned", "MALA"],
+)
+def test_evaluations_are_counted(options, tune):
+    with pm.Model() as hierarchy:
+        theta = pm.Normal("theta", pm.Normal("mu"), pm.HalfNormal("tau"), shape=3)
+        pm.Poisson("y", pm.math.exp(theta), observed=[0, 40, 3])
+        quick = {"compile_kwargs": {"mode": "interpreted"}}
+        step = MALA(**quick) if options is None else PMALA(**options, **quick)
+    counted = count_evaluations(step)
+    step.set_rng(np.random.default_rng(1))
+    point = hierarchy.initial_point()
+    path = chain(step, point, tune)
+    step.stop_tuning()
+    path += chain(step, path[-1][0] if path else point, 20)
+    found = sum(stats["n_steps"] for _, [stats] in path)
+    # All but the point that was handed in.
+    assert found == counted.points - 1
+    made = sum(stats["n_transitions"] for _, [stats] in path)
+    assert made == tune + 20 * step.chain.transitions < found
 
 
 def test_new_data_are_used_between_runs_and_between_transitions(step, model):
@@ -227,7 +274,7 @@ def test_one_instance_keeps_nothing_of_earlier_chains(step, model):
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
-@pytest.mark.parametrize("context", ["fork", "spawn", "forkserver"])
+@pytest.mark.parametrize("context", multiprocessing.get_all_start_methods())
 def test_same_seed_gives_same_draws_on_any_number_of_cores(context, compound, model):
     parallel = sample(compound, model, cores=2, mp_ctx=context, discard_tuned_samples=False)
     sequential = sample(compound, model, discard_tuned_samples=False)
@@ -312,8 +359,8 @@ def test_a_chain_paused_on_disk_is_resumed_by_a_new_process(compound, model, tmp
     [
         (lambda m: MMALA(model=m, compile_kwargs=QUICK), "name pmala, not mmala"),
         (lambda m: PMALA(model=m, integrator="euler", compile_kwargs=QUICK), "integrator expo"),
-        (lambda m: PMALA(model=m, target_accept=0.9, compile_kwargs=QUICK), "target_accept 0.5"),
-        (lambda m: PMALA(model=m, metric="identity", compile_kwargs=QUICK), "metric_kind 'fisher'"),
+        (lambda m: PMALA(model=m, target_accept=0.9, compile_kwargs=QUICK), "target_accept 0.6"),
+        (lambda m: PMALA(model=m, metric="identity", compile_kwargs=QUICK), "metric_kind 'adapt'"),
         (lambda m: PMALA([m["mu"]], model=m, compile_kwargs=QUICK), "dimension 2, not 1"),
         (lambda m: MALA(model=m, compile_kwargs=QUICK), "name pmala, not mala"),
     ],
@@ -358,8 +405,8 @@ def test_sample_stats_are_those_that_arviz_users_expect(whole, model):
     stats = idata.sample_stats
     kinds = {name: values.dtype.kind for name, values in stats.data_vars.items()}
     numbers = ["acceptance_rate", "accepted", "lp", "step_size", "step_size_bar"]
-    numbers += ["log_det_metric", "metric_floored"]
-    counts = ["divergences", "n_transitions"]
+    numbers += ["log_det_metric", "metric_floored", "interweaving_accept"]
+    counts = ["divergences", "n_transitions", "n_steps"]
     flags = ["diverging", "metric_replaced"]
     expected = zip((numbers, counts, flags), "fib", strict=True)
     assert kinds == {name: kind for names, kind in expected for name in names}
@@ -413,7 +460,7 @@ def test_float32_models_stay_float32():
             assert idata.posterior[name].dtype == np.float32
         for one in step.methods:
             # A double is no reason to fail under trust_input.
-            state = one.chain.draw(np.array([0.1]), one.rng, tuning=False).state
+            state = one.chain.draw(np.array([0.1]), one.rng, ahead=False).end
             values = (state.x, state.logp, state.force, *state.factor)
             assert {value.dtype for value in values} == {np.dtype("float32")}
         assert {value.dtype for point in seen for value in point.values()} == {np.dtype("float32")}

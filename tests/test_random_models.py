@@ -138,7 +138,8 @@ def check(recipe):
     """A positive definite metric, and a drift Ag + 2Γ with Γ as central differences have it."""
     model = build(recipe)
     start = model.initial_point()
-    step = PMALA(model=model, compile_kwargs={"mode": "interpreted"}, rng=1)
+    mode = {"compile_kwargs": {"mode": "interpreted"}}
+    step = PMALA(model=model, metric="fisher", **mode)
     x = DictToArrayBijection.map({v.name: start[v.name] for v in model.value_vars}).data
     x = x + np.random.default_rng(3).uniform(-0.3, 0.3, size=len(x))
     kernel = step.kernel
@@ -165,7 +166,7 @@ def check(recipe):
     error = np.linalg.norm(np.linalg.solve(root, drift - expected))
     assert error < 1e-4 * (1 + np.linalg.norm(np.linalg.solve(root, expected)))
 
-    point = start
+    point, step = start, PMALA(model=model, rng=1, **mode)
     for _ in range(15):
         point, _ = step.step(point)
     assert all(np.isfinite(value).all() for value in point.values())

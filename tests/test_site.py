@@ -13,7 +13,8 @@ from typing import ClassVar
 import pytest
 
 SITE = Path(os.environ.get("PMALA_SITE", Path(__file__).parents[1] / "docs" / "_build" / "html"))
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "google-chrome", "chrome"))), None)
+NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
+BROWSER = next(filter(None, map(shutil.which, NAMES)), None)
 
 pytestmark = [
     pytest.mark.skipif(not (SITE / "index.html").exists(), reason="the documentation is not built"),
@@ -57,9 +58,9 @@ def browse(address, tmp_path):
 
     def browse(page):
         command = [
-            BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run",
-            "--disable-background-networking", "--disable-component-update", "--disable-sync",
-            "--enable-logging=stderr", f"--user-data-dir={tmp_path}",
+            BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic",
+            "--no-first-run", "--disable-background-networking", "--disable-component-update",
+            "--disable-sync", "--enable-logging=stderr", f"--user-data-dir={tmp_path}",
             "--virtual-time-budget=10000", "--dump-dom", f"{address}/{page}",
         ]  # fmt: skip
         Server.missing.clear()
@@ -90,8 +91,20 @@ def test_the_search_finds_a_page(browse):
     assert complaints == []
 
 
-@pytest.mark.parametrize("page", sorted(SITE.rglob("*.html")), ids=lambda page: page.stem)
+each_page = pytest.mark.parametrize(
+    "page", sorted(SITE.rglob("*.html")), ids=lambda page: page.stem
+)
+
+
+@each_page
 def test_every_picture_of_a_page_is_there(page):
     sources = re.findall(r'<img[^>]* src="([^":]+)"', page.read_text(encoding="utf-8"))
     missing = [source for source in sources if not (page.parent / source).exists()]
     assert missing == []
+
+
+@each_page
+def test_no_sentence_has_become_a_list(page):
+    """A line that starts with a number and a full stop is read as the item of a list."""
+    lists = re.findall(r"<ol.*?</ol>", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    assert [text for text in lists if text.count("<li") < 2] == []

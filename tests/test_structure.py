@@ -1,10 +1,15 @@
 """Structure found in a model: the right arrow or band, and the same geometry as without it."""
 
+import tracemalloc
+
 import numpy as np
 import pymc as pm
 import pytensor
+import pytensor.tensor as pt
 import pytest
 from modes import INTERPRETED
+from pytensor.graph.basic import Constant
+from pytensor.graph.traversal import ancestors
 
 from pymc_pmala import MALA, MMALA, PMALA, SimplifiedMMALA, local_geometry
 from pymc_pmala.factorization import Arrow, Dense, find_factorization
@@ -98,7 +103,7 @@ def factorizations(model, names=None):
     target = make_target(model, names and [model[name] for name in names])
     metric = build_metric("fisher", target)
     x = target.start
-    return target, metric, find_factorization(metric, x, target.shared.values()), x
+    return target, metric, find_factorization(metric, target.shared.values()), x
 
 
 @pytest.mark.parametrize(
@@ -220,9 +225,99 @@ def test_a_coupling_that_begins_beyond_a_threshold_is_found():
     assert isinstance(factorizations(model)[2], Dense)
 
 
-def test_no_structure_is_read_off_a_start_that_is_no_point_of_the_model(monkeypatch):
-    def refuse(*arguments):
-        raise ValueError("a parameter out of its range")
+def test_a_coupling_by_a_discrete_variable_of_another_step_is_found():
+    """The group of an observation is sampled: its initial value says nothing about the next."""
+    with pm.Model() as model:
+        group = pm.Categorical("group", np.full(10, 0.1), shape=40)
+        level = pm.Normal("level", 0, 1, shape=10)
+        other = pm.Normal("other", 0, 1, shape=40)
+        pm.Normal("y", level[group] + other, 1.0, observed=Y[:40])
+    factorization = factorizations(model, ["level", "other"])[2]
+    assert [g.shape for g in factorization.groups] == [(40, 1)]
+    assert len(factorization.border) == 10
 
-    monkeypatch.setattr("pymc_pmala.factorization.structure._nonzero_by_parameter", refuse)
-    assert isinstance(factorizations(independent_parameters())[2], Dense)
+
+def test_what_cannot_be_analysed_has_no_structure():
+    """The shape of what a mask selects is known only when it is evaluated."""
+    with pm.Model() as model:
+        x = pm.Normal("x", 0, 1, shape=20)
+        pm.Normal("y", x[pt.nonzero(x[:5] > 0)[0]].sum(), 1.0, observed=0.3)
+    assert isinstance(factorizations(model)[2], Dense)
+
+
+def crossed_effects(rng, persons=300, items=40, answers=3000):
+    """Some items have fewer answers than some persons: degrees do not tell them apart."""
+    person, item = rng.integers(0, persons, answers), rng.zipf(1.3, answers) % items
+    with pm.Model() as model:
+        ability = pm.Normal("ability", 0, 1, shape=persons)
+        level = pm.Normal("level", 0, 1, shape=items)
+        pm.Bernoulli("y", logit_p=ability[person] - level[item], observed=answers * [1])
+    return model
+
+
+def test_crossed_effects_have_the_smaller_side_as_border():
+    *_, factorization, _ = factorizations(crossed_effects(np.random.default_rng(0)))
+    assert isinstance(factorization, Arrow)
+    assert len(factorization.border) <= 40
+    assert sum(g.size for g in factorization.groups if g.shape[1] == 1) >= 290
+
+
+def many_groups(groups):
+    group = np.repeat(np.arange(groups), 2)
+    with pm.Model() as model:
+        mu, tau = pm.Normal("mu", 0, 2), pm.HalfNormal("tau", 1)
+        a = pm.Normal("a", mu, tau, shape=groups)
+        b = pm.Normal("b", 0, 1)
+        x = np.linspace(-1, 1, 2 * groups)
+        pm.Poisson("y", pm.math.exp(a[group] + b * x), observed=group % 4)
+    return model
+
+
+def many_slopes(groups):
+    group = np.repeat(np.arange(groups), 2)
+    with pm.Model() as model:
+        chol, *_ = pm.LKJCholeskyCov("chol", n=2, eta=2.0, sd_dist=pm.HalfNormal.dist(1.0))
+        ab = pm.MvNormal("ab", np.zeros(2), chol=chol, shape=(groups, 2))
+        x = np.linspace(-1, 1, 2 * groups)
+        pm.Normal("y", ab[group, 0] + ab[group, 1] * x, 1.0, observed=x)
+    return model
+
+
+@pytest.mark.parametrize(
+    ("build", "groups", "block", "border"),
+    [(many_groups, 10_000, 1, 3), (many_slopes, 3000, 2, 3)],
+)
+def test_nothing_quadratic_in_the_number_of_groups_is_made(build, groups, block, border):
+    target = make_target(build(groups))
+    metric = build_metric("fisher", target)
+    dimension = groups * block + border
+    tracemalloc.start()
+    factorization = find_factorization(metric)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    geometry = symbolic_geometry(target, metric, factorization, "gamma")
+    assert [g.shape for g in factorization.groups] == [(groups, block)]
+    assert len(factorization.border) == border
+    # An array of d² elements would take at least that many bytes.
+    assert peak < 0.3 * dimension**2
+    made = {
+        v
+        for v in ancestors([geometry.force, *geometry.factor])
+        if isinstance(v, Constant) and v not in ancestors([target.logp])
+    }
+    assert max(np.size(v.data) for v in made) <= 10 * dimension
+
+
+def test_groups_by_dummy_variables_are_found_within_the_size_of_their_matrix():
+    groups = 1000
+    dummies = np.repeat(np.eye(groups), 2, axis=0)
+    with pm.Model() as model:
+        a = pm.Normal("a", pm.Normal("mu"), pm.HalfNormal("tau"), shape=groups)
+        pm.Normal("y", pt.constant(dummies) @ a, 1.0, observed=np.zeros(2 * groups))
+    metric = build_metric("fisher", make_target(model))
+    tracemalloc.start()
+    factorization = find_factorization(metric)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert [g.shape for g in factorization.groups] == [(groups, 1)]
+    assert peak < dummies.nbytes

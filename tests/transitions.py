@@ -12,45 +12,62 @@ from pytensor.link.numba.linker import NumbaLinker
 
 from pymc_pmala import PMALA
 from pymc_pmala.kernel.integrators import INTEGRATORS
-from pymc_pmala.kernel.kernel import State
+from pymc_pmala.kernel.kernel import Info
 
-__all__ = ["BY_C", "assert_a_chain_moves", "assert_transitions_agree", "make_step", "memory_bound"]
+__all__ = [
+    "BY_C",
+    "assert_a_chain_moves",
+    "assert_transitions_agree",
+    "make_step",
+    "memory_bound",
+    "one_by_one",
+]
 
 # A C compiler needs minutes for what numba compiles in seconds: CI has less of it there.
 BY_C = not isinstance(get_default_mode().linker, NumbaLinker)
 # Steps so large that a proposal is elsewhere, and so small that it is as good as the point.
 STEP_SIZES = (0.05, 0.5)
+# Where none of these proposals has a finite density.
+TINY = 1e-6
 # Where a proposal is as unlikely as this, the next one is made from the point before it.
 UNLIKELY = math.log(1e-3)
 
 
-def make_step(model, mode=None, method=PMALA):
+def make_step(model, mode=None, method=PMALA, metric=None):
     """A step for the continuous variables, with a seed of its own."""
     continuous = [v for v in model.free_RVs if v.dtype.startswith("float")]
     kwargs = {} if mode is None else {"compile_kwargs": {"mode": mode}}
+    kwargs |= {} if metric is None else {"metric": metric}
     step = method(continuous, model=model, rng=7, **kwargs)
     step.set_rng(np.random.default_rng(7))
     return step
 
 
-def assert_transitions_agree(model, n=4, tolerance=1e-9, mode=None, method=PMALA, far=False):
+def assert_transitions_agree(
+    model, n=4, tolerance=1e-9, mode=None, method=PMALA, metric=None, far=False
+):
     """Transitions with the same noise from the same points; returns the compiled step.
 
     At the model's start, and from a point beside it, where derivatives do not vanish.
     From a start that is far from the typical set, no proposal need be likely.
+    What a metric averages over draws is here the information at the start.
     """
-    step, reference = make_step(model, mode, method), make_step(model, "interpreted", method)
+    step, reference = (make_step(model, m, method, metric) for m in (mode, "interpreted"))
     compiled, interpreted = step.kernel, reference.kernel
     point = model.initial_point()
     start = DictToArrayBijection.map({v.name: point[v.name] for v in step.vars}).data
     rng = np.random.default_rng(1)
     start = start.astype(compiled.dtype)
+    learned = reference.chain.preconditioning
+    learned.learn(interpreted.init(start, learned.constants), interpreted)
     for x in (start, start + 0.1 * rng.normal(size=len(start))):
-        state = interpreted.init(x)
-        assert_states_agree(compiled.init(x), state, tolerance)
+        state = interpreted.init(x, learned.constants)
+        assert_states_agree(compiled.init(x, learned.constants), state, tolerance)
     assert state.fault is None
     moves, finite = 0, 0
-    for step_size in STEP_SIZES:
+    for step_size in (*STEP_SIZES, TINY):
+        if finite and step_size == TINY:
+            break
         scales = compiled.as_arrays(INTEGRATORS["exponential"].scales(step_size))
         for _ in range(n):
             noise = rng.normal(size=len(start))
@@ -94,9 +111,30 @@ def assert_states_agree(found, expected, tolerance):
 
 def in_order(state):
     """The same state in arrays as numba makes them: it compiles anew for others."""
-    x, logp, force, factor, log_det = state
-    x, logp, force, *factor = (np.array(part, order="C") for part in (x, logp, force, *factor))
-    return State(x, logp, force, tuple(factor), log_det)
+
+    def ordered(part):
+        if isinstance(part, tuple):
+            return tuple(map(ordered, part))
+        return np.array(part, order="C") if isinstance(part, np.ndarray) else part
+
+    return type(state)(*map(ordered, state))
+
+
+def one_by_one(kernel, state, noises, log_uniforms, scales):
+    """What `Kernel.run` promises, by calls of `Kernel.propose`."""
+    acceptance, accepted, rejections, divergences = 0.0, 0, 0, []
+    for noise, log_uniform in zip(noises, log_uniforms, strict=True):
+        proposed, ratio = kernel.propose(state, noise, scales)
+        # Outside the support, and nowhere else, a proposal without a ratio is just rejected.
+        if not math.isfinite(ratio) and not ratio == proposed.logp == -math.inf:
+            divergences.append((state.x, proposed.x))
+        acceptance += math.exp(min(0.0, ratio)) if math.isfinite(ratio) else 0.0
+        if math.isfinite(ratio) and log_uniform < ratio:
+            state, accepted, rejections = proposed, accepted + 1, 0
+        else:
+            rejections += 1
+    first = divergences[0] if divergences else None
+    return state, Info(len(noises), acceptance, accepted, rejections, len(divergences), first)
 
 
 def assert_a_chain_moves(step, model, n=20):

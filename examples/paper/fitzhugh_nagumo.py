@@ -68,7 +68,7 @@ def cases(settings: Settings) -> Iterator[Case]:
 
             def build(cls=cls, choice=choice, step_size=step_size):
                 model = natural_scale(data)
-                options = {"integrator": "euler", "adapt_step_size": False}
+                options = {"integrator": "euler", "adapt_step_size": False, "interweave": False}
                 return model, cls(model=model, metric=choice, step_size=step_size, **options)
 
             yield _case(f"{cls.__name__}, {metric}", build, quick)
@@ -100,7 +100,7 @@ def _mala(model: pm.Model):
 
 
 def _exponential(model: pm.Model):
-    return model, PMALA(model=model, thin=1)
+    return model, PMALA(model=model, metric="fisher", thin=1, interweave=False)
 
 
 def tables(settings: Settings, results: dict[str, Results]) -> Iterator[Table]:

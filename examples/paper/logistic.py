@@ -26,6 +26,7 @@ def _euler(cls: type, step_size: float | None = None) -> Steps:
     def build(name: str, model: pm.Model):
         return cls(
             model=model,
+            metric="fisher",
             integrator="euler",
             step_size=step_size or STEP_SIZES[name],
             adapt_step_size=False,
@@ -41,7 +42,7 @@ PAPER: dict[str, Steps] = {
 }
 BESIDE: dict[str, Steps] = {
     "MALA": lambda name, model: MALA(model=model, integrator="euler", metric="identity"),
-    "PMALA exponential": lambda name, model: PMALA(model=model, thin=1),
+    "PMALA exponential": lambda name, model: PMALA(model=model, metric="fisher", thin=1),
     "MALA exponential": lambda name, model: MALA(model=model, thin=1),
     NUTS: lambda name, model: NUTS,
     NUTPIE: lambda name, model: NUTPIE,

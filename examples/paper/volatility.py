@@ -56,9 +56,14 @@ def compound(data: str | None, cls: type, length: int):
     model = models.stochastic_volatility(load_volatility(data)[:length])
     model = remove_value_transforms(model, [model["beta"]])
     parameters = [model[name] for name in ("beta", "variance", "persistence")]
-    options = {"model": model, "integrator": "euler", "adapt_step_size": False}
+    options = {
+        "model": model,
+        "integrator": "euler",
+        "adapt_step_size": False,
+        "interweave": False,
+    }
     return model, [
-        cls([model["x"]], step_size=LATENT_STEP, **options),
+        cls([model["x"]], metric="fisher", step_size=LATENT_STEP, **options),
         cls(
             parameters,
             metric=girolami_calderhead_metric(length),
@@ -71,7 +76,7 @@ def compound(data: str | None, cls: type, length: int):
 def jointly(data: str | None, length: int):
     """Update latents and parameters in one transition; the metric is banded with a border of 3."""
     model = models.stochastic_volatility(load_volatility(data)[:length])
-    return model, PMALA(model=model, thin=1)
+    return model, PMALA(model=model, metric="fisher", thin=1, interweave=False)
 
 
 def cases(settings: Settings) -> Iterator[Case]:
@@ -159,7 +164,8 @@ def seconds_per_step(length: int, repeats: int = 5, steps: int = 100) -> float:
     """Measure the CPU time of one transition of `length` latents given the parameters."""
     returns = np.random.default_rng(1).normal(size=length)
     model = models.stochastic_volatility(returns)
-    step = PMALA([model["x"]], model=model, step_size=LATENT_STEP, adapt_step_size=False)
+    options = {"metric": "fisher", "step_size": LATENT_STEP, "adapt_step_size": False}
+    step = PMALA([model["x"]], model=model, **options)
     point, times = model.initial_point(), []
     for _ in range(repeats):
         start = time.process_time()

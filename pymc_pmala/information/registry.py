@@ -22,16 +22,19 @@ from pytensor.graph.op import Op
 from pytensor.graph.utils import MethodNotDefined
 from pytensor.tensor.variable import TensorVariable
 
+from pymc_pmala.arguments import shown
 from pymc_pmala.model.factors import Factor
 
 __all__ = [
     "Information",
     "NoInformation",
     "QuadraticForm",
+    "custom_key",
     "factor_information",
     "fallback_information",
     "information_path",
     "information_rule",
+    "operation_types",
     "register_information",
     "transform_information",
 ]
@@ -72,8 +75,19 @@ class Information:
     ):
         single = not isinstance(coordinates, Sequence)
         listed = [coordinates] if single else list(coordinates)
-        self.coordinates = tuple(pt.as_tensor_variable(c) for c in listed)
+        self.coordinates = tuple(_tensor("coordinates", c) for c in listed)
+        if not callable(weight) and single:
+            _tensor("weight", weight)
         self.weight: Any = weight if callable(weight) or not single else [[weight]]
+
+
+def _tensor(name: str, value: Any) -> TensorVariable:
+    try:
+        return pt.as_tensor_variable(value)
+    except (TypeError, ValueError, NotImplementedError):
+        raise TypeError(
+            f"{name} must be a number or an expression of pytensor, but is {shown(value)}."
+        ) from None
 
 
 class QuadraticForm:
@@ -182,18 +196,13 @@ def register_information(*op_types: type, path: str = "closed form") -> Callable
     Callable
         A decorator for a function ``rule(factor) -> sequence of Information``.
     """
-    found = [_op_type(given) for given in op_types]
-    if not found:
-        raise TypeError(
-            "Specify which distribution the rule is for: a distribution such as pm.Laplace, "
-            "or type(rv.owner.op)."
-        )
+    found = operation_types(op_types)
 
     def decorator(rule: Rule) -> Rule:
         entry = _Entry(rule, path)
         for op_type in found:
             _entry.register(op_type)(lambda op: entry)
-            key = _custom_key(op_type)
+            key = custom_key(op_type)
             if key is not None:
                 _custom_entries[key] = entry
         return rule
@@ -201,15 +210,25 @@ def register_information(*op_types: type, path: str = "closed form") -> Callable
     return decorator
 
 
-def _op_type(given: Any) -> type[Op]:
+def operation_types(given: Sequence[Any]) -> list[type[Op]]:
+    """Return the types of Ops for which a user registers a rule, or raise an error."""
+    if not given:
+        raise TypeError(
+            "Specify which distribution the rule is for: a distribution such as pm.Laplace, "
+            "or type(rv.owner.op)."
+        )
+    return [_operation_type(one) for one in given]
+
+
+def _operation_type(given: Any) -> type[Op]:
     """Return the type of Op that a user means, or raise an error if there is none."""
     # Check this first: an Op registered for a distribution counts as a subclass of it.
     if isinstance(given, type) and issubclass(given, Op):
         return given
     if not (isinstance(given, type) and issubclass(given, Distribution)):
         raise TypeError(
-            f"{given!r} is not the type of a random-variable Op, so no factor would ever match "
-            "it. Pass a distribution such as pm.Laplace, or `type(rv.owner.op)`."
+            f"{shown(given)} is not the type of a random-variable Op, so no factor would ever "
+            "match it. Pass a distribution such as pm.Laplace, or `type(rv.owner.op)`."
         )
     if getattr(given, "rv_type", None) is None:
         raise TypeError(
@@ -219,7 +238,7 @@ def _op_type(given: Any) -> type[Op]:
     return given.rv_type  # type: ignore[attr-defined]
 
 
-def _custom_key(op_type: type[Op]) -> tuple | None:
+def custom_key(op_type: type[Op]) -> tuple | None:
     """Key that identifies a CustomDist when its model is rebuilt; None for other Ops."""
     bases = (CustomDistRV, CustomSymbolicDistRV)
     if op_type in bases or not issubclass(op_type, bases):
@@ -234,7 +253,7 @@ def _custom_key(op_type: type[Op]) -> tuple | None:
 
 
 def _find_entry(op: Op) -> _Entry | None:
-    return _custom_entries.get(_custom_key(type(op))) or _entry(op)
+    return _custom_entries.get(custom_key(type(op))) or _entry(op)
 
 
 def information_rule(op: Op) -> Rule | None:

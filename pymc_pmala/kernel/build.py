@@ -7,6 +7,13 @@ import numpy as np
 import pymc as pm
 from pytensor.graph.basic import Variable
 
+from pymc_pmala.arguments import (
+    check_compile_kwargs,
+    check_mapping,
+    check_metric,
+    context_model,
+    shown,
+)
 from pymc_pmala.factorization import find_factorization
 from pymc_pmala.kernel.geometry import DRIFTS, symbolic_geometry
 from pymc_pmala.kernel.kernel import Kernel
@@ -67,14 +74,17 @@ def make_kernel(
     >>> info.transitions
     100
     """
-    if drift not in DRIFTS:
-        raise ValueError(f"Unknown drift {drift!r}. Choose one of {list(DRIFTS)}.")
-    target = make_target(pm.modelcontext(model), vars, initial_point)
+    if not isinstance(drift, str) or drift not in DRIFTS:
+        raise ValueError(f"Unknown drift {shown(drift)}. Choose one of {list(DRIFTS)}.")
+    check_metric(metric)
+    check_mapping("initial_point", initial_point)
+    check_compile_kwargs(compile_kwargs)
+    target = make_target(context_model(model), vars, initial_point)
     chosen = build_metric(metric, target)
     factor = None
     if isinstance(chosen, ConstantMetric):
         factor = (constant_factor(chosen.matrix().eval(), target.dimension),)
-    factorization = find_factorization(chosen, target.start, target.shared.values())
+    factorization = find_factorization(chosen, target.shared.values())
     geometry = symbolic_geometry(target, chosen, factorization, drift)
     kernel = Kernel(target, geometry, factor, **(compile_kwargs or {}))
     kernel.warm_up()

@@ -1,9 +1,23 @@
 """Checks of a metric that a user supplies."""
 
+from typing import Any
+
 import numpy as np
+import pytensor.tensor as pt
 from pytensor.tensor.variable import TensorVariable
 
-__all__ = ["check_shape", "constant_factor"]
+__all__ = ["check_expression", "check_shape", "constant_factor"]
+
+
+def check_expression(returned: Any) -> TensorVariable:
+    """Return what a metric function has returned as an expression of pytensor."""
+    try:
+        return pt.as_tensor_variable(returned)
+    except (TypeError, ValueError, NotImplementedError):
+        raise ValueError(
+            f"The metric function returned {returned!r}, but it must return a matrix as an "
+            "expression of pytensor, for example `pt.diag(...)` of a diagonal."
+        ) from None
 
 
 def check_shape(matrix: TensorVariable, dimension: int) -> None:

@@ -5,6 +5,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
+from pytensor.graph.rewriting.utils import rewrite_graph
+from pytensor.graph.traversal import graph_inputs
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_pmala.calculus.differentiation import has_opaque_op
@@ -14,7 +16,7 @@ from pymc_pmala.information import (
     factor_information,
     fallback_information,
 )
-from pymc_pmala.metric.checks import check_shape
+from pymc_pmala.metric.checks import check_expression, check_shape
 from pymc_pmala.metric.differences import (
     DifferencedExpressionMetric,
     DifferencedFisherMetric,
@@ -28,7 +30,14 @@ from pymc_pmala.metric.softabs import softabs_metric
 from pymc_pmala.model.factors import Factor
 from pymc_pmala.model.target import Target
 
-__all__ = ["MetricChoice", "build_metric", "fisher_metric", "information_terms"]
+__all__ = [
+    "MetricChoice",
+    "build_metric",
+    "fisher_metric",
+    "information_metric",
+    "information_terms",
+    "latent_information_varies",
+]
 
 MetricChoice = str | np.ndarray | Callable[[pm.Model, TensorVariable], TensorVariable]
 
@@ -52,7 +61,7 @@ def build_metric(choice: MetricChoice, target: Target) -> Metric:
             "a positive-definite array, or a function `metric(model, x)`."
         )
     if callable(choice):
-        matrix = pt.as_tensor_variable(choice(target.model, x)).astype(x.dtype)
+        matrix = check_expression(choice(target.model, x)).astype(x.dtype)
         check_shape(matrix, target.dimension)
         kind = DifferencedExpressionMetric if by_differences([matrix]) else ExpressionMetric
         return kind(x, matrix)
@@ -60,21 +69,37 @@ def build_metric(choice: MetricChoice, target: Target) -> Metric:
 
 
 def fisher_metric(target: Target) -> Metric:
+    """Return the expected information of all factors of a target, with a floor."""
+    return FlooredMetric(information_metric(target.x, target.factors))
+
+
+def information_metric(x: TensorVariable, factors: Sequence[Factor]) -> Metric:
     """Sum of the information of factors with a rule and SoftAbs of the Hessian of the others."""
     forms: list[QuadraticForm] = []
     without_rule: list[Factor] = []
-    for factor in target.factors:
+    for factor in factors:
         try:
             forms += factor_information(factor)
         except NoInformation:
             without_rule.append(factor)
             if not by_differences([factor.logp]):
                 forms += fallback_information(factor)
-    terms = information_terms(target.x, forms)
+    terms = information_terms(x, forms)
     if without_rule:
         logp = pt.add(*[factor.logp.sum() for factor in without_rule])
-        terms.append(softabs_metric(target.x, logp, _LARGEST))
-    return FlooredMetric(SumMetric(terms))
+        terms.append(softabs_metric(x, logp, _LARGEST))
+    return SumMetric(terms)
+
+
+def latent_information_varies(target: Target) -> bool:
+    """Whether the information of the free variables depends on the point.
+
+    It does if a free variable has parameters that are sampled. The information of priors with
+    constant parameters is constant in most cases.
+    """
+    latent = information_metric(target.x, [f for f in target.factors if not f.observed])
+    product = latent.products(target.x.type("direction")[None])
+    return target.x in graph_inputs([rewrite_graph(product)])
 
 
 def information_terms(x: TensorVariable, forms: Sequence[QuadraticForm]) -> list[Metric]:

@@ -74,6 +74,10 @@ class DifferencedFisherMetric(FisherMetric):
         tangents, cotangents = self._columns(self.x[None])
         return seeds @ (tangents[0] @ cotangents[0].T)
 
+    def gram(self, rows: TensorVariable) -> TensorVariable:
+        """Products with the matrix: all directions are in the same loop already."""
+        return self.products(rows) @ rows.T
+
     def divergence(self, rows: TensorVariable) -> TensorVariable:
         """Σ_r [G(x + εl_r) − G(x − εl_r)] l_r / 2ε."""
         tangents, cotangents = self._columns(neighbours(self.x, rows, self._step))

@@ -56,6 +56,19 @@ class FisherMetric(Metric):
         [products] = batch([product], {self.direction: seeds})
         return products
 
+    def gram(self, rows: TensorVariable) -> TensorVariable:
+        """Matrix Σ_f (J_f u)ᵀ K_f (J_f w), without a reverse pass."""
+        count = rows.type.shape[0]
+        total = pt.zeros((count, count), dtype=self.x.dtype)
+        if not self.coordinates:
+            return total
+        batched = batch([*self.tangents, *self.cotangents], {self.direction: rows})
+        n = len(self.tangents)
+        for left, right in zip(batched[:n], batched[n:], strict=True):
+            # The tangents are transposed, because pytensor computes again what is transposed.
+            total += right.reshape((count, -1)) @ left.reshape((count, -1)).T
+        return total
+
     def divergence(self, rows: TensorVariable) -> TensorVariable | None:
         """Contraction v, by the product rule for Jᵀ (K J l_r).
 

@@ -19,7 +19,15 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_pmala.calculus.differentiation import sum_present
 
-__all__ = ["ConstantMetric", "FlooredMetric", "Metric", "SumMetric", "identity", "is_floored"]
+__all__ = [
+    "ConstantMetric",
+    "FlooredMetric",
+    "Metric",
+    "SumMetric",
+    "add_floor",
+    "identity",
+    "is_floored",
+]
 
 
 class Metric(ABC):
@@ -34,6 +42,10 @@ class Metric(ABC):
     @abstractmethod
     def products(self, seeds: TensorVariable) -> TensorVariable:
         """Products G(x) u with the rows u of ``seeds``, as rows."""
+
+    def gram(self, rows: TensorVariable) -> TensorVariable:
+        """Matrix of the products u G(x) wᵀ of the rows u, w of ``rows``."""
+        return self.products(rows) @ rows.T
 
     @abstractmethod
     def divergence(self, rows: TensorVariable) -> TensorVariable | None:
@@ -79,6 +91,10 @@ class SumMetric(Metric):
         """Sum of the products with the terms."""
         return pt.add(*[term.products(seeds) for term in self.terms])
 
+    def gram(self, rows: TensorVariable) -> TensorVariable:
+        """Sum of the products of the terms."""
+        return pt.add(*[term.gram(rows) for term in self.terms])
+
     def divergence(self, rows: TensorVariable) -> TensorVariable | None:
         """Sum of the contractions of the terms."""
         return sum_present([term.divergence(rows) for term in self.terms])
@@ -115,6 +131,11 @@ class FlooredMetric(Metric):
     def log_det_gradient(self, rows: TensorVariable) -> TensorVariable | None:
         """Gradient for the metric without the floor."""
         return self.metric.log_det_gradient(rows)
+
+
+def add_floor(matrix: TensorVariable) -> TensorVariable:
+    """Add δ diag(G_ii + 1) to a matrix G; see `FlooredMetric`."""
+    return matrix + pt.diag(_floor(matrix.dtype) * (pt.diagonal(matrix) + 1.0))
 
 
 def _floor(dtype: np.dtype | str) -> float:

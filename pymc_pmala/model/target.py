@@ -11,10 +11,12 @@ from pymc.blocking import DictToArrayBijection
 from pymc.pytensorf import make_shared_replacements
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Variable
+from pytensor.graph.replace import clone_replace
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.subtensor import Subtensor, get_constant_idx
 from pytensor.tensor.variable import TensorVariable
 
+from pymc_pmala.arguments import check_mapping, check_variables, context_model
 from pymc_pmala.model.factors import Factor, factors_in, model_factors
 from pymc_pmala.model.variables import STEP_ADVICE, complete_point, continuous_value_vars
 from pymc_pmala.stack_traces import no_stack_traces
@@ -83,6 +85,12 @@ class Target:
         raveled = DictToArrayBijection.map({v.name: point[v.name] for v in self.variables})
         return raveled.data.astype(self.x.dtype)
 
+    def express(self, graphs: Sequence[Variable]) -> list[Variable]:
+        """Express graphs of the model's random variables as functions of x."""
+        values = self.model.replace_rvs_by_values(list(graphs))
+        known = _slices(self.x, self.variables, self.point) | self.shared
+        return clone_replace(values, known, rebuild_strict=False)
+
 
 @no_stack_traces()
 def make_target(
@@ -103,6 +111,9 @@ def make_target(
     advice : str
         Advice in the error message if a discrete variable is listed.
     """
+    model = context_model(model)
+    check_variables(vars, model)
+    check_mapping("point", point)
     variables = continuous_value_vars(vars, model, advice)
     values = complete_point(point, model)
     shared = make_shared_replacements(values, variables, model)
@@ -129,12 +140,21 @@ def _split_vector(
     value_vars: Sequence[TensorVariable], point: Mapping[str, np.ndarray]
 ) -> tuple[TensorVariable, dict[Variable, Variable]]:
     """Create a vector of known length, and express each value variable as a part of it."""
-    shapes = [np.shape(point[v.name]) for v in value_vars]
-    ends = np.cumsum([math.prod(shape) for shape in shapes])
+    size = sum(math.prod(np.shape(point[v.name])) for v in value_vars)
     dtype = np.result_type(*[v.dtype for v in value_vars]).name
-    x = pt.vector("x", shape=(int(ends[-1]),), dtype=dtype)
+    x = pt.vector("x", shape=(size,), dtype=dtype)
+    return x, _slices(x, value_vars, point)
+
+
+def _slices(
+    x: TensorVariable, value_vars: Sequence[TensorVariable], point: Mapping[str, np.ndarray]
+) -> dict[Variable, Variable]:
+    """Each value variable as a part of a vector."""
     slices: dict[Variable, Variable] = {}
-    for variable, shape, end in zip(value_vars, shapes, ends, strict=True):
-        part = x[int(end) - math.prod(shape) : int(end)].reshape(shape)
-        slices[variable] = part.astype(variable.dtype)
-    return x, slices
+    start = 0
+    for variable in value_vars:
+        shape = np.shape(point[variable.name])
+        stop = start + math.prod(shape)
+        slices[variable] = x[start:stop].reshape(shape).astype(variable.dtype)
+        start = stop
+    return slices

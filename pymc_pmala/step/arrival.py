@@ -45,8 +45,8 @@ class Arrival(NamedTuple):
     preconditioning: Preconditioning
     transformed: np.ndarray
 
-    def move(self, state: State, rng: np.random.Generator) -> State | None:
-        """Return the next state on the way to the typical set.
+    def move(self, state: State, rng: np.random.Generator) -> tuple[State | None, int]:
+        """Return the next state on the way to the typical set, and the evaluations it took.
 
         This is the result of the largest useful step, unless the log-density falls far.
         Otherwise it is the better of two line searches: one along this step, and one along the
@@ -56,8 +56,9 @@ class Arrival(NamedTuple):
 
         Returns
         -------
-        State or None
+        state : State or None
             None if the chain has arrived, or if neither search finds a point.
+        evaluations : int
         """
         kernel = self.kernel
         integrator = INTEGRATORS["exponential"]
@@ -65,28 +66,43 @@ class Arrival(NamedTuple):
         noise = rng.standard_normal(kernel.dimension, kernel.dtype)
         proposed, _ = kernel.propose(state, noise, kernel.as_arrays(scales))
         way = np.nan_to_num(proposed.x - state.x)
-        if state.force @ way < scales.drift * _HOME * (kernel.dimension + _HOME):
-            return None
+        if not _is_long(state, way, scales.drift):
+            return None, 1
         reach = np.where(self.transformed, _REACH, np.inf)
         scale = min(1.0, np.min(reach / np.maximum(np.abs(way), _REACH)))
         if scale == 1.0 and _is_level(state, proposed):
-            return proposed
+            return proposed, 1
         _, diagonal = kernel.factorization.diagonals(state.factor)
         aside = state.force / diagonal[np.argsort(kernel.factorization.order)]
-        searches = (self._search(state, w) for w in (scale * way, aside.clip(-reach, reach)))
-        found = [search for search in searches if search is not None]
-        return max(found, key=lambda search: search.logp, default=None)
+        searches = [self._search(state, w) for w in (scale * way, aside.clip(-reach, reach))]
+        found = [end for end, _ in searches if end is not None]
+        best = max(found, key=lambda end: end.logp, default=None)
+        return best, 1 + sum(spent for _, spent in searches)
 
-    def _search(self, state: State, way: np.ndarray) -> State | None:
+    def is_far(self, state: State) -> bool:
+        """Whether a state is far from the typical set, judged by the drift without noise."""
+        integrator = INTEGRATORS["exponential"]
+        scales = integrator.scales(integrator.largest_step)
+        still = np.zeros_like(state.x)
+        proposed, _ = self.kernel.propose(state, still, self.kernel.as_arrays(scales))
+        return _is_long(state, proposed.x - state.x, scales.drift)
+
+    def _search(self, state: State, way: np.ndarray) -> tuple[State | None, int]:
         """Backtrack along a line to the first acceptable point, and on while the points improve."""
         best: State | None = None
         for i in range(_BACKTRACKING):
-            found = self.kernel.init(state.x + 0.25**i * way, self.preconditioning.factor)
+            found = self.kernel.init(state.x + 0.25**i * way, self.preconditioning.constants)
             if best is not None and not found.logp > best.logp:
                 break
             if _is_level(state, found):
                 best = found
-        return best
+        return best, i + 1
+
+
+def _is_long(state: State, way: np.ndarray, scale: float | np.ndarray) -> bool:
+    """Whether a drift, multiplied by a scale, is too long for a point of the typical set."""
+    dimension = len(state.x)
+    return bool(not state.force @ way < scale * _HOME * (dimension + _HOME))
 
 
 def _is_level(state: State, other: State) -> bool:
@@ -96,16 +112,17 @@ def _is_level(state: State, other: State) -> bool:
 
 def start_nearby(
     kernel: Kernel, state: State, preconditioning: Preconditioning, rng: np.random.Generator
-) -> State:
-    """Find a start near a point at which the gradient is not finite.
+) -> tuple[State, int]:
+    """Find a start near a point at which the gradient is not finite; count the points tried.
 
     Up to ten points are tried, with the same jitter as in PyMC. NUTS can start from such points,
     for example a shape parameter of exactly zero. If none can be used, the last one is returned.
     """
-    start = state.x
+    start, count = state.x, 0
     for _ in range(_STARTS):
+        count += 1
         x = (start + rng.uniform(-1.0, 1.0, len(start))).astype(kernel.dtype)
-        state = kernel.init(x, preconditioning.factor)
+        state = kernel.init(x, preconditioning.constants)
         if state.fault is None:
             break
-    return state
+    return state, count

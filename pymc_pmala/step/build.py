@@ -5,6 +5,7 @@ from typing import Any
 from pytensor.gradient import NullTypeGradError
 from pytensor.graph.utils import MethodNotDefined
 
+from pymc_pmala.interweaving import Interweaving
 from pymc_pmala.kernel.geometry import symbolic_geometry
 from pymc_pmala.kernel.kernel import Kernel
 from pymc_pmala.metric import MetricChoice
@@ -18,7 +19,13 @@ __all__ = ["build_chain"]
 
 
 def build_chain(
-    target: Target, metric: MetricChoice, drift: str, options: Options, **compile_kwargs: Any
+    target: Target,
+    metric: MetricChoice,
+    drift: str,
+    varies: bool,
+    interweaving: Interweaving | None,
+    options: Options,
+    **compile_kwargs: Any,
 ) -> Chain:
     """Build a chain for a target; compile its functions and call them once.
 
@@ -26,22 +33,31 @@ def build_chain(
     ----------
     target : Target
     metric : str, array or callable
-        As for `PMALA`, or ``"adapt"`` for a metric that is learned during tuning.
+        As for `PMALA`.
     drift : {"gamma", "omega", "gradient"}
         See `symbolic_geometry`.
+    varies : bool
+        Whether the metric ``"adapt"`` keeps the information of free variables at the point.
+    interweaving : Interweaving or None
     options : Options
     **compile_kwargs
         Passed to pytensor.
     """
     separate = options.integrator.is_exact_for_gaussians
     try:
-        preconditioning = choose_preconditioning(metric, target, separate, **compile_kwargs)
+        preconditioning = choose_preconditioning(metric, target, varies, separate, **compile_kwargs)
         geometry = symbolic_geometry(
-            target, preconditioning.metric, preconditioning.factorization, drift
+            target,
+            preconditioning.metric,
+            preconditioning.factorization,
+            drift,
+            averages=preconditioning.averages,
+            interweaving=interweaving,
         )
     except (NotImplementedError, NullTypeGradError, MethodNotDefined) as error:
         raise _no_gradient(target, metric, error) from error
-    kernel = Kernel(target, geometry, preconditioning.factor, **compile_kwargs)
+    factor = None if preconditioning.averages else preconditioning.constants
+    kernel = Kernel(target, geometry, factor, **compile_kwargs)
     # Numba compiles at the first call. Processes forked later need not compile again.
     kernel.warm_up()
     arrival = Arrival(kernel, preconditioning, target.transformed)

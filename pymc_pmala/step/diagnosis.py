@@ -7,8 +7,6 @@ import numpy as np
 from pymc.stats.convergence import SamplerWarning, WarningType
 from pymc.step_methods.state import DataClassState, WithSamplingState, dataclass_state
 
-from pymc_pmala.kernel.kernel import Info
-
 __all__ = ["Diagnosis", "DiagnosisState", "divergence"]
 
 Point = dict[str, np.ndarray]
@@ -20,7 +18,7 @@ _STUCK = 100
 # The metric is checked once in this many draws: a check costs about as much as drawing noise.
 _EVERY = 10
 # Autocorrelation between successive draws above which a chain is slow: nine draws are worth one
-# independent draw. Tuning aims at 0.25.
+# independent draw. Tuning aims at 0.15.
 _SLOW = 0.8
 # Jumps are measured once in this many draws, for the same reason.
 _EVERY_JUMP = 4
@@ -49,6 +47,7 @@ class DiagnosisState(DataClassState):
     floored: int
     log_metric: np.ndarray
     astray: int
+    is_far: bool
     told: list[str]
 
 
@@ -76,32 +75,57 @@ class Diagnosis(WithSamplingState):
         self.draws, self.accepted, self.rejections = 0, 0.0, 0
         self.looks, self.floored, self.astray = 0, 0, 0
         self.log_metric = np.zeros(0)
+        self.is_far = False
         self.told: list[str] = []
 
-    def observe(self, info: Info, could_grow: bool) -> SamplerWarning | None:
+    @property
+    def is_first_draw(self) -> bool:
+        """Whether the next draw is the first after tuning."""
+        return self.draws == 0 and self.tuned > 0
+
+    def observe(
+        self,
+        acceptance: float,
+        accepted: float,
+        rejections: float,
+        could_grow: bool,
+        replaced: bool = False,
+    ) -> SamplerWarning | None:
         """Record one draw after tuning, and return a warning if there is a reason for one.
 
         Parameters
         ----------
-        info : Info
-            The account of its transitions.
+        acceptance : float
+            Mean acceptance probability of its transitions.
+        accepted, rejections : float
+            The numbers of accepted proposals, and of rejected ones since the last of these.
         could_grow : bool
             Whether the step size is far below its largest useful value. If it is close to it, a
             high acceptance rate is no problem; this is common after a short tuning phase.
+        replaced : bool
+            Whether the metric at the draw has been replaced.
         """
         self.draws += 1
-        self.accepted += info.acceptance / info.transitions
-        self.rejections = info.rejections + (0 if info.accepted else self.rejections)
+        self.accepted += acceptance
+        self.rejections = int(rejections) + (0 if accepted else self.rejections)
         if self.rejections >= _STUCK:
             return self._stuck()
         if self.draws == _ENOUGH and self.target is not None:
             return self._judge(self.accepted / self.draws, self.target, could_grow)
-        return None
+        if self.is_far:
+            return self._far()
+        return self._replaced() if replaced else None
 
-    def observe_replacement(self, replaced: bool) -> SamplerWarning | None:
-        """Record whether the metric at the draw has been replaced."""
-        if not replaced:
-            return None
+    def _far(self) -> SamplerWarning | None:
+        return self._tell_once(
+            "far",
+            WarningType.CONVERGENCE,
+            f"The chain was still far from the bulk of the posterior when tuning ended, after "
+            f"{self.tuned} draws, so its step size may not suit the region to which it goes. Tune "
+            "longer, or start nearer with `pm.sample(initvals=...)`.",
+        )
+
+    def _replaced(self) -> SamplerWarning | None:
         return self._tell_once(
             "replaced",
             WarningType.BAD_PARAMS,
@@ -220,10 +244,10 @@ class Diagnosis(WithSamplingState):
             WarningType.CONVERGENCE,
             f"Draws hardly move {', '.join(slow)}: the autocorrelation between successive draws is "
             f"{correlations.max():.2f}, with {transitions} transitions per draw. Check r-hat "
-            "and ESS before you use them. In a centred hierarchical model, where a scale is "
-            "sampled together with what it scales, use a non-centred parameterization. Tune longer "
-            "if the chain has not converged. Use proper priors if the posterior is improper. "
-            "Otherwise, take more draws or use NUTS.",
+            "and ESS before you use them. Tune longer if the chain has not converged. In a "
+            "hierarchical model, do not switch interweaving off, and see with `explain_metric` "
+            "whether it applies. Use proper priors if the posterior is improper. Otherwise, take "
+            "more draws or use NUTS.",
         )
 
     def _stuck(self) -> SamplerWarning | None:

@@ -32,10 +32,15 @@ STATISTICS: dict[str, tuple[Any, list[int] | None]] = {
     # name, the statistic would be lost in a compound step with NUTS.
     "mean_tree_accept": (np.dtype(np.float64), []),
     "accepted": (_Number(), []),
+    # Acceptance rate of the interweaving moves; NaN if there are none.
+    "interweaving_accept": (np.float64, []),
     "diverging": (bool, []),
     # NUTS declares `int` here and HamiltonianMC `np.int64`; this type equals both.
     "divergences": (np.dtype(np.int64), []),
     "n_transitions": (np.int64, []),
+    # Evaluations of the log-density with its gradient and metric, in tuning also those from which
+    # the metric is learned. The evaluation of a point that is handed in does not count.
+    "n_steps": (np.int64, []),
     "step_size": (np.float64, []),
     "step_size_bar": (np.float64, []),
     "log_det_metric": (np.float64, []),

@@ -8,6 +8,7 @@ import pymc as pm
 from pymc.util import RandomGenerator
 from pytensor.graph.basic import Variable
 
+from pymc_pmala.arguments import shown
 from pymc_pmala.step.langevin import Langevin
 
 __all__ = ["MALA", "MMALA", "PMALA", "SimplifiedMMALA"]
@@ -30,12 +31,14 @@ class PMALA(Langevin):
     vars : sequence of variables, optional
         Random variables or value variables to sample; all by default. The others keep the
         values that other step methods give them.
-    metric : {"fisher", "softabs", "identity"}, array or callable, default "fisher"
+    metric : {"adapt", "fisher", "softabs", "identity"}, array or callable, default "adapt"
         ``"fisher"`` is the expected information :math:`\sum_f J_f^T K_f J_f` of the
-        model's factors. ``"softabs"`` makes the Hessian of the negative log-density positive
-        definite by applying SoftAbs to its eigenvalues. An array is a constant metric, or its
-        diagonal. A callable ``metric(model, x)`` returns a d × d pytensor expression in the
-        raveled value variables ``x``.
+        model's factors f at the point, as in [1]_. ``"adapt"`` replaces the information of the
+        data by its average over the tuning draws; only that of the free variables, which changes
+        with their scale parameters, is computed at the point. ``"softabs"`` makes the Hessian of
+        the negative log-density positive definite by applying SoftAbs to its eigenvalues. An
+        array is a constant metric, or its diagonal. A callable ``metric(model, x)`` returns a
+        d × d pytensor expression in the raveled value variables ``x``.
     integrator : {"exponential", "euler"}, default "exponential"
         ``"euler"`` proposes :math:`N(x + \tfrac{h}{2} A\nabla\log\pi + h\Gamma,\; hA)`, as
         in [1]_. ``"exponential"`` proposes
@@ -56,6 +59,10 @@ class PMALA(Langevin):
         nearly independent, at most 32. A chain that mixes slowly loses little by this, and
         PyMC has fewer draws to process. With ``"euler"``, the proposal of the paper, the
         default is 1.
+    interweave : bool or sequence of variables, optional
+        Whether the hyperparameters of a hierarchy also move with the standardised effects held,
+        in further exact moves [2]_. By default, tuning decides whether and how often. A list names
+        the hyperparameters that move, or the effects that are standardised.
     model : pm.Model, optional
         Taken from the ``with`` context by default.
     initial_point : dict, optional
@@ -72,6 +79,14 @@ class PMALA(Langevin):
     .. [1] T. Xifara, C. Sherlock, S. Livingstone, S. Byrne and M. Girolami (2014).
        Langevin diffusions and the Metropolis-adjusted Langevin algorithm.
        Statistics & Probability Letters 91, 14–19.
+    .. [2] Y. Yu and X.-L. Meng (2011). To center or not to center: that is not the question – an
+       ancillarity–sufficiency interweaving strategy (ASIS) for boosting MCMC efficiency.
+       Journal of Computational and Graphical Statistics 20, 531–570.
+
+    Notes
+    -----
+    The algorithm of the paper to the letter is
+    ``PMALA(metric="fisher", integrator="euler", thin=1, interweave=False)``.
 
     Examples
     --------
@@ -86,6 +101,7 @@ class PMALA(Langevin):
 
     name = "pmala"
     drift = "gamma"
+    default_metric = "adapt"
 
 
 class MMALA(Langevin):
@@ -97,7 +113,7 @@ class MMALA(Langevin):
     canonical link. Otherwise the diffusion of MMALA does not leave the posterior invariant,
     and the Metropolis step has to reject more proposals.
 
-    The parameters are those of `PMALA`.
+    The parameters are those of `PMALA`, but ``metric`` is ``"fisher"`` by default.
 
     References
     ----------
@@ -116,7 +132,7 @@ class SimplifiedMMALA(Langevin):
     :math:`x + \tfrac{h}{2} A(x) \nabla\log\pi` and covariance :math:`hA(x)` [1]_.
     Transitions are cheaper, but more proposals are rejected where the geometry changes fast.
 
-    The parameters are those of `PMALA`.
+    The parameters are those of `PMALA`, but ``metric`` is ``"fisher"`` by default.
 
     References
     ----------
@@ -159,7 +175,9 @@ class MALA(Langevin):
 
     name = "mala"
     drift = "gradient"
+    default_metric = "adapt"
     metrics = ("adapt", "identity")
+    varies = False
 
     def __init__(
         self,
@@ -181,7 +199,7 @@ class MALA(Langevin):
         if callable(metric) or (isinstance(metric, str) and metric not in ("adapt", "identity")):
             raise ValueError(
                 f"MALA takes metric='adapt', metric='identity' or a constant array, not "
-                f"{metric!r}. For other metrics, use PMALA, MMALA or SimplifiedMMALA."
+                f"{shown(metric)}. For other metrics, use PMALA, MMALA or SimplifiedMMALA."
             )
         super().__init__(
             vars,
@@ -192,6 +210,7 @@ class MALA(Langevin):
             adapt_step_size=adapt_step_size,
             step_size_jitter=step_size_jitter,
             thin=thin,
+            interweave=False,
             model=model,
             initial_point=initial_point,
             compile_kwargs=compile_kwargs,

@@ -2,18 +2,28 @@
 
 import importlib.util
 import logging
+import math
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import pymc as pm
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from pymc_pmala.arguments import (
+    check_count,
+    check_flag,
+    check_seed,
+    context_model,
+    is_number,
+    shown,
+)
 from pymc_pmala.step.step_methods import MALA, MMALA, PMALA, SimplifiedMMALA
 from pymc_pmala.tools.plots import plot_comparison
+from pymc_pmala.tools.posterior_draws import fixed_variables
 from pymc_pmala.tools.quality import ENOUGH
 from pymc_pmala.tools.tables import Tabular
 from pymc_pmala.tools.timing import (
@@ -30,11 +40,13 @@ from pymc_pmala.tools.verdict import (
     sampler_figures,
     three_figures,
 )
+from pymc_pmala.tools.watch import Watch, duration
 
 __all__ = ["Comparison", "SamplerFigures", "compare"]
 
 LANGEVIN = {cls.__name__: cls for cls in (PMALA, SimplifiedMMALA, MMALA, MALA)}
 NAMES = (*LANGEVIN, "NUTS", "nutpie")
+SHORT = {"draws": 2, "tune": 2, "chains": 1}
 
 
 @dataclass(frozen=True, repr=False)
@@ -44,19 +56,22 @@ class Comparison(Tabular):
     Attributes
     ----------
     samplers : list of SamplerFigures
-        Sorted by the time to 400 effective draws, with unreliable samplers last.
+        Sorted by the time of tuning and 400 effective draws, with unreliable samplers last.
     recommended : str or None
         Name of the recommended sampler; None if no sampler is reliable.
     reason : str
         Reason for the recommendation.
     idata : dict
         The draws of each sampler by name, as returned by PyMC.
+    seconds : float
+        Time that the comparison took.
     """
 
     samplers: list[SamplerFigures]
     recommended: str | None
     reason: str
     idata: dict[str, Any]
+    seconds: float = math.nan
 
     _TITLE = "Samplers compared"
     _TEXT = ("sampler",)
@@ -65,9 +80,9 @@ class Comparison(Tabular):
         "tail ESS",
         "ESS/s",
         f"s to {ENOUGH}",
-        "compile (s)",
+        "set-up (s)",
         "r-hat",
-        "divergences",
+        "diverg.",
         "off (MCSE)",
     )
 
@@ -79,7 +94,7 @@ class Comparison(Tabular):
                 number(f.tail_ess, ".0f"),
                 three_figures(f.ess_per_second),
                 three_figures(f.seconds_to_enough),
-                number(f.compile_seconds, ".1f"),
+                number(f.setup_seconds, ".1f"),
                 number(f.rhat, ".3f"),
                 str(f.divergences),
                 number(f.disagreement, ".1f"),
@@ -89,7 +104,17 @@ class Comparison(Tabular):
 
     def _notes(self) -> list[str]:
         troubles = [f"{f.name}: {f.trouble}." for f in self.samplers if f.trouble]
-        return [self.reason, *troubles]
+        first = ", ".join(
+            f"{f.name} {f.first_setup_seconds:.1f} s"
+            for f in self.samplers
+            if math.isfinite(f.first_setup_seconds)
+        )
+        notes = [self.reason, *troubles]
+        if first:
+            notes.append(f"First set-ups, with what had to be compiled: {first}.")
+        if math.isfinite(self.seconds):
+            notes.append(f"The comparison took {duration(self.seconds)}.")
+        return notes
 
     def plot(self, axes: Sequence[Any] | None = None) -> Any:
         """Plot effective draws per second, and the time to 400 effective draws by phase.
@@ -121,7 +146,9 @@ def compare(
 
     The samplers run one after the other with their default settings, each with its chains in
     sequence in the current process. Discrete variables are sampled by the step methods that PyMC
-    assigns to them. Code that was compiled earlier is taken from the cache, as in any other run.
+    assigns to them. The recommendation depends on the time of tuning and of 400 effective draws.
+    Set-up times are listed beside it. Each sampler is set up twice, and the second time counts, so
+    that all of them find their compiled code in the cache.
 
     Parameters
     ----------
@@ -167,9 +194,14 @@ def compare(
     """
     if draws is not None and seconds is not None:
         raise ValueError("Pass draws or seconds, not both: only one of them can end a chain.")
-    if seconds is not None and not seconds > 0:
-        raise ValueError(f"seconds must be positive, not {seconds}.")
-    model = pm.modelcontext(model)
+    if seconds is not None and not (is_number(seconds) and seconds > 0):
+        raise ValueError(f"seconds must be a positive number, but is {shown(seconds)}.")
+    for name, count, least in (("draws", draws, 1), ("tune", tune, 0), ("chains", chains, 1)):
+        if name == "chains" or count is not None:
+            check_count(name, count, least)
+    check_seed("random_seed", random_seed)
+    check_flag("progressbar", progressbar)
+    model = context_model(model)
     chosen = _choose(steps, model)
     options: dict[str, Any] = {"chains": chains, "random_seed": random_seed}
     if tune is not None:
@@ -178,7 +210,9 @@ def compare(
         options["draws"] = 1000 if draws is None else draws
     start_compilers()
     found: dict[str, TimedRun | str] = {}
-    with _quiet_pymc(), _noticed_interrupt() as interrupt, _Watch(chains, progressbar) as watch:
+    began = time.perf_counter()
+    watch = Watch(len(chosen), chains, seconds, progressbar)
+    with _quiet_pymc(), _noticed_interrupt() as interrupt, watch:
 
         def see(draw: Any) -> None:
             if interrupt.is_set():
@@ -190,7 +224,10 @@ def compare(
             watch.start(name)
             per_chain = None if seconds is None else seconds / chains
             try:
-                run: TimedRun | str = _run(sampler, model, options, per_chain, see)
+                # The first run is too short to count, and leaves compiled code in the cache.
+                first = _run(sampler, model, options | SHORT, None, see).setup
+                measured = _run(sampler, model, options, per_chain, see)
+                run: TimedRun | str = measured._replace(first_setup=first)
             except Exception as error:
                 # A sampler that cannot sample the model does not end the comparison.
                 text = str(error).strip().partition("\n")[0]
@@ -205,10 +242,15 @@ def compare(
         raise KeyboardInterrupt
     figures = sampler_figures(found, model, chains)
     recommended, reason = recommend(figures)
+    if recommended is not None and not fixed_variables(model):
+        reason += (
+            " For posterior means alone fewer draws are enough: see `posterior_mean`, which "
+            "reduces their errors."
+        )
     if left:
         reason = f"Interrupted before measuring {', '.join(left)}. {reason}"
     runs = {name: run.idata for name, run in found.items() if isinstance(run, TimedRun)}
-    return Comparison(figures, recommended, reason, runs)
+    return Comparison(figures, recommended, reason, runs, time.perf_counter() - began)
 
 
 # ---- Running -----------------------------------------------------------------------------
@@ -226,13 +268,17 @@ def _choose(
         return {name: name for name in (*LANGEVIN, "NUTS", *nutpie)}
     if isinstance(steps, str):
         steps = [steps]
+    if not isinstance(steps, Mapping | Sequence) or isinstance(steps, bytes):
+        raise TypeError(
+            f"steps must be a list of names or classes, or a mapping, but is {shown(steps)}."
+        )
     if isinstance(steps, Mapping):
         chosen: dict[str, Sampler] = dict(steps)
     else:
         chosen = {s if isinstance(s, str) else getattr(s, "__name__", repr(s)): s for s in steps}
     if not chosen:
         raise ValueError("There is nothing to compare: steps is empty.")
-    unknown = [s for s in chosen.values() if not callable(s) and s not in NAMES]
+    unknown = [s for s in chosen.values() if not callable(s) and s not in list(NAMES)]
     if unknown:
         raise ValueError(
             f"Unknown samplers {unknown}. Expected some of {list(NAMES)}, or a mapping from "
@@ -294,44 +340,3 @@ def _quiet_pymc() -> Iterator[None]:
         yield
     finally:
         logger.setLevel(level)
-
-
-class _Watch:
-    """Progress bar with one line for each sampler."""
-
-    def __init__(self, chains: int, shown: bool) -> None:
-        self._chains = chains
-        self._progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.fields[phase]}"),
-            TimeElapsedColumn(),
-            disable=not shown,
-        )
-        self._task: Any = None
-
-    def __enter__(self) -> "_Watch":
-        self._progress.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._end_task()
-        self._progress.stop()
-
-    def start(self, name: str) -> None:
-        """Start the line of the next sampler."""
-        self._end_task()
-        self._task = self._progress.add_task(name, total=None, phase="compiling and sampling")
-
-    def see(self, draw: Any) -> None:
-        """Show a draw, but not too often: updating must not take longer than drawing."""
-        if draw.draw_idx % 50:
-            return
-        doing = "tuning" if draw.tuning else "sampling"
-        phase = f"{doing} chain {draw.chain + 1} of {self._chains}, draw {draw.draw_idx}"
-        self._progress.update(self._task, total=self._chains, completed=draw.chain, phase=phase)
-
-    def _end_task(self) -> None:
-        if self._task is not None:
-            self._progress.update(self._task, total=1, completed=1, phase="done")
-            self._progress.stop_task(self._task)

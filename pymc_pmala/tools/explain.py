@@ -8,11 +8,20 @@ import numpy as np
 import pymc as pm
 from pytensor.graph.basic import Variable
 
+from pymc_pmala.arguments import context_model
 from pymc_pmala.calculus.differentiation import has_loop, has_opaque_op
 from pymc_pmala.compile import compile_graph
 from pymc_pmala.factorization import Factorization, find_factorization
 from pymc_pmala.information import NoInformation, factor_information, information_path
-from pymc_pmala.metric import Metric, SumMetric, build_metric, information_terms, softabs_metric
+from pymc_pmala.interweaving import find_interweaving
+from pymc_pmala.metric import (
+    Metric,
+    SumMetric,
+    build_metric,
+    information_terms,
+    latent_information_varies,
+    softabs_metric,
+)
 from pymc_pmala.model.factors import Factor
 from pymc_pmala.model.target import Target, make_target
 from pymc_pmala.model.variables import TOOL_ADVICE
@@ -35,6 +44,8 @@ class FactorShare(NamedTuple):
         Its distribution.
     path : str
         How its information was found.
+    treatment : {"averaged", "local"}
+        Whether ``metric="adapt"`` averages it over the tuning draws or computes it at the point.
     share : float
         Its share of the trace of G.
     rank : int
@@ -46,6 +57,7 @@ class FactorShare(NamedTuple):
     name: str
     distribution: str
     path: str
+    treatment: str
     share: float
     rank: int
     smallest: float
@@ -66,6 +78,8 @@ class MetricExplanation(Tabular):
     directions : int
         Number of directions along which a PMALA transition differentiates the model, in addition
         to the gradient. It determines how the cost of a transition grows with the dimension.
+    interweaving : tuple of str
+        The effects that interweaving moves can standardise, and in which hyperparameters.
     """
 
     factors: list[FactorShare]
@@ -74,22 +88,26 @@ class MetricExplanation(Tabular):
     largest: float
     structure: str
     directions: int
+    interweaving: tuple[str, ...]
 
     _TITLE = "Fisher metric"
-    _TEXT = ("factor", "distribution", "information")
+    _TEXT = ("factor", "distribution", "information", "with 'adapt'")
     _NUMBERS = ("share of trace", "rank")
 
     def _cells(self) -> list[tuple[str, ...]]:
         return [
-            (f.name, f.distribution, f.path, f"{f.share:.1%}", str(f.rank)) for f in self.factors
+            (f.name, f.distribution, f.path, f.treatment, f"{f.share:.1%}", str(f.rank))
+            for f in self.factors
         ]
 
     def _notes(self) -> list[str]:
         return [
             f"dimension {self.dimension}, {self.structure}",
             f"eigenvalues of G from {self.smallest:.3g} to {self.largest:.3g}",
-            "a PMALA transition computes the gradient of the log-density and directional gradients "
-            f"along {self.directions} directions",
+            "with metric='fisher', a transition computes the gradient of the log-density and "
+            f"directional gradients along {self.directions} directions; with 'adapt', only for "
+            "factors whose information is local",
+            *[f"interweaving can standardise {line}" for line in self.interweaving],
             *[
                 f"the information of {f.name} is negative in some direction: check its rule"
                 for f in self.factors
@@ -121,6 +139,16 @@ def explain_metric(
     MetricExplanation
         Prints as a table in a terminal and in a notebook.
 
+    Notes
+    -----
+    Each factor contributes the expected information of its value and its parameters. Kleppe [1]_
+    adds up the same quantities for models written in C++.
+
+    References
+    ----------
+    .. [1] T. S. Kleppe (2022). Log-density gradient covariance and automatic metric tensors for
+       Riemann manifold Monte Carlo methods. arXiv:2211.01746.
+
     Examples
     --------
     >>> import pymc as pm
@@ -131,10 +159,12 @@ def explain_metric(
     >>> explain_metric(model).factors[1].path
     'closed form'
     """
-    target = make_target(pm.modelcontext(model), vars, point, TOOL_ADVICE)
+    target = make_target(context_model(model), vars, point, TOOL_ADVICE)
     x = target.start
     metric = build_metric("fisher", target)
-    factorization = find_factorization(metric, x, target.shared.values())
+    factorization = find_factorization(metric, target.shared.values())
+    interweaving = find_interweaving(target)
+    is_local = latent_information_varies(target)
     parts = [_part(target, factor) for factor in target.factors]
     graphs = [metric.matrix(), *[part.matrix() for _, part in parts]]
     whole, *matrices = compile_graph([target.x], graphs, target.model, mode="interpreted")(x)
@@ -145,6 +175,7 @@ def explain_metric(
                 factor.name,
                 _distribution(factor),
                 path,
+                "local" if is_local and not factor.observed else "averaged",
                 float(np.trace(matrix) / np.trace(whole)),
                 int(np.linalg.matrix_rank(matrix, hermitian=True)),
                 float(np.linalg.eigvalsh(matrix)[0]),
@@ -156,6 +187,7 @@ def explain_metric(
         largest=float(eigenvalues[-1]),
         structure=_structure(factorization, target),
         directions=len(factorization.seeds),
+        interweaving=() if interweaving is None else interweaving.explanation,
     )
 
 

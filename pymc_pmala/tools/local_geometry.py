@@ -6,17 +6,23 @@ from typing import Any, NamedTuple
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
+import xarray as xr
 from pytensor.graph.basic import Variable
 
+from pymc_pmala.arguments import check_metric, context_model
 from pymc_pmala.calculus.differentiation import value_and_gradient
 from pymc_pmala.compile import compile_graph
 from pymc_pmala.factorization import Dense
 from pymc_pmala.metric import MetricChoice, build_metric
+from pymc_pmala.metric.checks import constant_factor
 from pymc_pmala.model.target import Target, make_target
 from pymc_pmala.model.variables import TOOL_ADVICE
 from pymc_pmala.stack_traces import no_stack_traces
 
-__all__ = ["LocalGeometry", "geometry_function", "local_geometry"]
+__all__ = ["LocalGeometry", "full_matrix", "geometry_function", "local_geometry"]
+
+# Largest dimension of a metric that is printed with the names of its rows and columns.
+_MOST_PRINTED = 8
 
 
 class _Values(NamedTuple):
@@ -48,19 +54,57 @@ class LocalGeometry(_Values):
         :math:`\Omega_i = |G|^{-1/2} \sum_j \partial_j (A_{ij} |G|^{1/2})`.
     labels : tuple of str
         Names of the coordinates, for instance ``"theta[0]"``.
+
+    Notes
+    -----
+    Γ is the drift correction of Xifara et al. (2014), Ω that of Girolami and Calderhead (2011).
     """
 
     labels: tuple[str, ...] = ()
 
+    def to_xarray(self) -> xr.Dataset:
+        """Return the same values with the names of the coordinates.
+
+        Returns
+        -------
+        xarray.Dataset
+            ``logp``, ``gradient``, ``gamma`` and ``omega`` by ``coordinate``, and ``metric`` by
+            ``coordinate`` and ``other_coordinate``:
+            ``geometry.to_xarray()["metric"].sel(coordinate="mu", other_coordinate="theta[0]")``.
+        """
+        one, both = ["coordinate"], ["coordinate", "other_coordinate"]
+        values = {
+            "logp": ([], self.logp),
+            "gradient": (one, self.gradient),
+            "metric": (both, self.metric),
+            "gamma": (one, self.gamma),
+            "omega": (one, self.omega),
+        }
+        return xr.Dataset(values, coords={name: list(self.labels) for name in both})
+
     def __repr__(self) -> str:
-        """One line for each coordinate, and the metric in the same order."""
-        width = max(map(len, self.labels), default=0)
-        lines = [f"log-density {self.logp:.6g}", f"{'':{width}}   gradient      gamma      omega"]
-        for label, *row in zip(self.labels, self.gradient, self.gamma, self.omega, strict=False):
-            lines.append(f"{label:{width}} " + " ".join(f"{value:10.4g}" for value in row))
-        with np.printoptions(precision=4, linewidth=100, threshold=200):
-            metric = np.array2string(self.metric)
-        return "\n".join([*lines, "metric, in the same order", metric])
+        """One line for each coordinate, and the metric with the names of its rows and columns."""
+        columns = zip(self.gradient, self.gamma, self.omega, strict=True)
+        vectors = _table(self.labels, ("gradient", "gamma", "omega"), list(columns))
+        if len(self.labels) <= _MOST_PRINTED:
+            metric = _table(self.labels, self.labels, self.metric)
+        else:
+            with np.printoptions(precision=4, linewidth=100, threshold=200):
+                metric = np.array2string(self.metric)
+        return f"log-density {self.logp:.6g}\n\n{vectors}\n\nmetric\n{metric}"
+
+
+def _table(rows: Sequence[str], columns: Sequence[str], values: Any) -> str:
+    """Return numbers under the names of their columns, beside those of their rows."""
+    first = max(map(len, rows), default=0)
+    widths = [max(10, len(name)) for name in columns]
+    lines = [" ".join(f"{name:>{w}}" for name, w in zip(columns, widths, strict=True))]
+    for numbers in values:
+        # Adding zero turns -0 into 0.
+        cells = zip(numbers, widths, strict=True)
+        lines.append(" ".join(f"{number + 0.0:{w}.4g}" for number, w in cells))
+    names = ["", *rows]
+    return "\n".join(f"{name:{first}} {line}" for name, line in zip(names, lines, strict=True))
 
 
 @no_stack_traces()
@@ -88,9 +132,26 @@ def local_geometry(
     Returns
     -------
     LocalGeometry
-        NumPy values, in the order and coordinates of the raveled value variables.
+        NumPy values, in the order and coordinates of the raveled value variables. ``.labels``
+        names them, and ``.to_xarray()`` returns the values with these names.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> from pymc_pmala import local_geometry
+    >>> with pm.Model():
+    ...     mu = pm.Normal("mu", 0, 10)
+    ...     sigma = pm.HalfNormal("sigma", 5)
+    ...     y = pm.Normal("y", mu, sigma, observed=[0.3, 1.2, 0.8])
+    ...     geometry = local_geometry()
+    >>> geometry.labels
+    ('mu', 'sigma_log__')
+    >>> metric = geometry.to_xarray()["metric"]
+    >>> round(metric.sel(coordinate="sigma_log__", other_coordinate="sigma_log__").item())
+    8
     """
-    target = make_target(pm.modelcontext(model), vars, point, TOOL_ADVICE)
+    check_metric(metric)
+    target = make_target(context_model(model), vars, point, TOOL_ADVICE)
     return geometry_function(target, metric, mode="interpreted")(target.start)
 
 
@@ -99,7 +160,7 @@ def geometry_function(
     target: Target, metric: MetricChoice, **compile_kwargs: Any
 ) -> Callable[[np.ndarray], LocalGeometry]:
     """Compile the local geometry as a function of the raveled value variables."""
-    chosen = build_metric(metric, target)
+    chosen = build_metric(full_matrix(metric, target.dimension), target)
     x = target.x
     logp, slope = value_and_gradient(target.logp, x)
     matrix = chosen.matrix()
@@ -125,3 +186,12 @@ def geometry_function(
         return geometry
 
     return evaluate
+
+
+def full_matrix(metric: MetricChoice, dimension: int) -> MetricChoice:
+    """Check a constant metric, and return the matrix if only its diagonal is given."""
+    if isinstance(metric, str) or callable(metric):
+        return metric
+    given = np.asarray(metric, dtype=float)
+    constant_factor(given, dimension)
+    return np.diag(given) if given.ndim == 1 else given

@@ -8,8 +8,10 @@ import numpy as np
 import pymc as pm
 from pymc.blocking import DictToArrayBijection, RaveledVars
 
+from pymc_pmala.arguments import check_count, check_draws, check_metric, context_model, shown
 from pymc_pmala.compile import compile_graph
 from pymc_pmala.metric import MetricChoice
+from pymc_pmala.step.langevin import Langevin
 from pymc_pmala.tools.quality import ENOUGH
 from pymc_pmala.tools.trajectory import metric_along, unconstrained_points
 
@@ -63,9 +65,12 @@ def plot_metric(
     -------
     matplotlib axes
     """
-    if len(var_names) != 2:
-        raise ValueError(f"var_names must name two scalars, not {list(var_names)}.")
-    model = pm.modelcontext(model)
+    check_draws(idata, "posterior")
+    _check_names(var_names)
+    check_metric(metric)
+    check_count("ellipses", ellipses)
+    model = context_model(model)
+    _check_axes("ax", ax, 1)
     pair = [_element(idata.posterior, name, model) for name in var_names]
     sizes = idata.posterior.sizes
     count = min(ellipses, sizes["draw"])
@@ -112,6 +117,10 @@ def plot_tuning(idata: Any, *, step: Any = None, axes: Sequence[Any] | None = No
     ndarray of two matplotlib axes
         Step size, acceptance rate.
     """
+    check_draws(idata, "sample_stats")
+    if step is not None and not isinstance(step, Langevin):
+        raise TypeError(f"step must be a step method of this package, but is {shown(step)}.")
+    _check_axes("axes", axes, 2)
     if not hasattr(idata, "warmup_sample_stats"):
         raise ValueError(
             "The tuning draws are missing. Keep them with "
@@ -180,9 +189,9 @@ def plot_comparison(
     left = np.zeros(len(measured))
     sampling = [ENOUGH / f.ess_per_second for f in measured]
     phases = {
-        "compiling": ([f.compile_seconds for f in measured], "#999999"),
         "tuning": ([f.tuning_seconds for f in measured], "#56b4e9"),
         "sampling": (sampling, BLUE),
+        "set-up, not ranked": ([f.setup_seconds for f in measured], "#bbbbbb"),
     }
     keys = []
     for label, (seconds, colour) in phases.items():
@@ -201,6 +210,22 @@ def plot_comparison(
     for tick, f in zip(rates.get_yticklabels(), measured, strict=True):
         tick.set_fontweight("bold" if f.name == recommended else "normal")
     return both
+
+
+def _check_names(names: Any) -> None:
+    is_list = isinstance(names, Sequence) and not isinstance(names, str | bytes)
+    if not is_list or len(names) != 2 or not all(isinstance(name, str) for name in names):
+        raise ValueError(f"var_names must name two scalars, but is {shown(names)}.")
+
+
+def _check_axes(name: str, axes: Any, number: int) -> None:
+    """Check the axes that a user wants to plot on."""
+    if axes is None:
+        return
+    flat = np.ravel(np.asarray(axes, dtype=object))
+    if len(flat) != number or not all(hasattr(ax, "plot") for ax in flat):
+        wanted = "matplotlib axes" if number == 1 else f"{number} matplotlib axes"
+        raise TypeError(f"{name} must be {wanted}, but is {shown(axes)}.")
 
 
 def _new_axes(rows: int, columns: int, size: tuple[float, float]) -> Any:

@@ -5,6 +5,7 @@ import io
 from collections.abc import Sequence
 from typing import ClassVar
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
@@ -28,14 +29,24 @@ class Tabular:
 
     def __rich__(self) -> Table:
         """Render as a table in the terminal."""
-        table = Table(title=self._TITLE, caption="\n".join(self._notes()), caption_justify="left")
+        # Without vertical lines: the table of a comparison then fits into 80 columns.
+        table = Table(
+            title=self._TITLE,
+            caption="\n".join(self._notes()),
+            caption_justify="left",
+            box=SIMPLE_HEAD,
+            padding=(0, 1, 0, 0),
+        )
         name, *others = self._TEXT
         table.add_column(name, no_wrap=True)
         for heading in others:
             table.add_column(heading, overflow="fold")
-        for heading in self._NUMBERS:
-            table.add_column(heading, justify="right")
-        for row in self._cells():
+        rows = self._cells()
+        for i, heading in enumerate(self._NUMBERS, len(self._TEXT)):
+            # A number is never cut, however narrow the terminal: the heading is broken instead.
+            width = max([len(row[i]) for row in rows] + [len(word) for word in heading.split()])
+            table.add_column(heading, justify="right", min_width=width, overflow="fold")
+        for row in rows:
             table.add_row(*row)
         return table
 

@@ -1,5 +1,6 @@
 """Time of a run by phase: set-up, tuning and sampling."""
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -32,12 +33,17 @@ PILOT = 100
 
 
 class TimedRun(NamedTuple):
-    """The draws of a sampler and the seconds of its phases, summed over all chains."""
+    """The draws of a sampler and the seconds of its phases, summed over all chains.
+
+    ``first_setup`` is the set-up of an earlier run of the same sampler, which may have had to
+    compile code.
+    """
 
     idata: Any
     setup: float
     tuning: float
     sampling: float
+    first_setup: float = math.nan
 
 
 class PhaseClock:

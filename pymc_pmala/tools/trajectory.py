@@ -12,6 +12,7 @@ from pymc_pmala.compile import compile_graph
 from pymc_pmala.metric import MetricChoice, build_metric
 from pymc_pmala.model.target import make_target
 from pymc_pmala.stack_traces import no_stack_traces
+from pymc_pmala.tools.local_geometry import full_matrix
 
 __all__ = ["metric_along", "unconstrained_points"]
 
@@ -48,7 +49,7 @@ def metric_along(
     """Return the raveled continuous value variables and G at each point."""
     target = make_target(model, model.continuous_value_vars, points[0])
     with no_stack_traces():
-        matrix = build_metric(metric, target).matrix()
+        matrix = build_metric(full_matrix(metric, target.dimension), target).matrix()
         function = compile_graph([target.x], [matrix], model, mode="interpreted")
     for point in points:
         for variable, holder in target.shared.items():

@@ -28,7 +28,10 @@ __all__ = ["SamplerFigures", "number", "recommend", "sampler_figures", "three_fi
 
 # Defaults of `pm.sample`, which are recommended unless another sampler is clearly faster.
 DEFAULTS = ("NUTS", "nutpie")
-CLEARLY = 1.25
+# Ratio of two times up to which they are a tie: effective sizes are not known better than this.
+CLEARLY = 1.2
+# Difference of two set-ups, in seconds, that a user would notice.
+NOTICEABLE = 1.0
 
 
 class SamplerFigures(NamedTuple):
@@ -43,10 +46,13 @@ class SamplerFigures(NamedTuple):
     ess_per_second : float
         The smaller of the two per second of sampling.
     seconds_to_enough : float
-        Time from the model to 400 effective draws, including compiling and tuning.
-    compile_seconds, tuning_seconds, sampling_seconds : float
-        Time of each phase, summed over all chains. Compiling is everything before the first
-        draw.
+        Time of tuning and of 400 effective draws, without the set-up.
+    setup_seconds : float
+        Time of everything before the first draw, in a run whose code has been compiled before.
+    first_setup_seconds : float
+        The same, in the first run. It depends on what was in the cache of compiled code.
+    tuning_seconds, sampling_seconds : float
+        Time of each phase, summed over all chains.
     rhat : float
         Largest r-hat; NaN with one chain.
     divergences : int
@@ -66,7 +72,8 @@ class SamplerFigures(NamedTuple):
     tail_ess: float = math.nan
     ess_per_second: float = math.nan
     seconds_to_enough: float = math.nan
-    compile_seconds: float = math.nan
+    setup_seconds: float = math.nan
+    first_setup_seconds: float = math.nan
     tuning_seconds: float = math.nan
     sampling_seconds: float = math.nan
     rhat: float = math.nan
@@ -115,8 +122,9 @@ def _measure(
         bulk_ess=bulk,
         tail_ess=tail,
         ess_per_second=rate,
-        seconds_to_enough=run.setup + run.tuning + ENOUGH / rate,
-        compile_seconds=run.setup,
+        seconds_to_enough=run.tuning + ENOUGH / rate,
+        setup_seconds=run.setup,
+        first_setup_seconds=run.first_setup,
         tuning_seconds=run.tuning,
         sampling_seconds=run.sampling,
         rhat=rhat,
@@ -163,34 +171,57 @@ def _distance(a: Estimates, b: Estimates) -> tuple[float, str]:
 
 
 def recommend(figures: Sequence[SamplerFigures]) -> tuple[str | None, str]:
-    """Recommend the sampler that is fastest to 400 draws, or a default that is nearly as fast."""
+    """Recommend the sampler with the least time of tuning and 400 effective draws.
+
+    Of samplers that are equally fast, a default of PyMC is recommended if there is one.
+    """
     sound = [f for f in figures if f.trouble is None and math.isfinite(f.seconds_to_enough)]
     if not sound:
         return None, "No sampler can be recommended: none of them produced reliable draws."
-    best, *others = sound
-    chosen = best
-    time_of_best = f"{ENOUGH} effective draws in {three_figures(best.seconds_to_enough)} s"
-    reason = f"Use {best.name}: it gives {time_of_best}, compiling and tuning included"
-    if others:
-        ratio = others[0].seconds_to_enough / best.seconds_to_enough
-        reason += f"; {others[0].name}, the next best, takes {ratio:.2g} times as long"
-    defaults = [f for f in others if f.name in DEFAULTS]
-    if best.name not in DEFAULTS and defaults:
-        ratio = defaults[0].seconds_to_enough / best.seconds_to_enough
-        if ratio < CLEARLY:
-            chosen = defaults[0]
-            reason = (
-                f"Stay with {chosen.name}: {best.name} is faster, with {time_of_best}, "
-                f"but only by {ratio - 1:.0%}"
-            )
-    long_run = max(sound, key=lambda f: f.ess_per_second)
-    if long_run.ess_per_second > CLEARLY * chosen.ess_per_second:
-        reason += (
-            f". For a long run use {long_run.name}, which has "
-            f"{three_figures(long_run.ess_per_second)} effective draws per second instead of "
-            f"{three_figures(chosen.ess_per_second)}"
-        )
-    return chosen.name, reason + "."
+    best = sound[0]
+    tied = [f for f in sound if f.seconds_to_enough < CLEARLY * best.seconds_to_enough]
+    chosen = next((f for f in tied if f.name in DEFAULTS), best)
+    reason = (
+        f"{'Stay with' if chosen.name in DEFAULTS else 'Use'} {chosen.name}: tuning and {ENOUGH} "
+        f"effective draws take {three_figures(chosen.seconds_to_enough)} s"
+    )
+    if others := [f.name for f in tied if f is not chosen]:
+        reason += f". {_listed(others)} {'is' if len(others) == 1 else 'are'} as fast, within 20 %"
+    if slower := sound[len(tied) :]:
+        ratio = slower[0].seconds_to_enough / chosen.seconds_to_enough
+        reason += f"; {slower[0].name}, the next best, takes {ratio:.2g} times as long"
+    return chosen.name, f"{reason}{_for_a_long_run(chosen, sound)}{_for_one_run(chosen, sound)}."
+
+
+def _for_a_long_run(chosen: SamplerFigures, sound: Sequence[SamplerFigures]) -> str:
+    """Name a sampler that makes up for its tuning if many draws are needed."""
+    best = max(sound, key=lambda f: f.ess_per_second)
+    if best.ess_per_second < CLEARLY * chosen.ess_per_second:
+        return ""
+    return (
+        f". For a long run use {best.name}, which has {three_figures(best.ess_per_second)} "
+        f"effective draws per second instead of {three_figures(chosen.ess_per_second)}"
+    )
+
+
+def _for_one_run(chosen: SamplerFigures, sound: Sequence[SamplerFigures]) -> str:
+    """Name a sampler that is done earlier because of its short set-up."""
+
+    def total(f: SamplerFigures) -> float:
+        return f.setup_seconds + f.seconds_to_enough
+
+    best = min(sound, key=total)
+    if not total(chosen) > max(CLEARLY * total(best), total(best) + NOTICEABLE):
+        return ""
+    return (
+        f". With its set-up, {best.name} is the first to finish, after "
+        f"{three_figures(total(best))} s instead of {three_figures(total(chosen))} s"
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    *most, last = names
+    return f"{', '.join(most)} and {last}" if most else last
 
 
 def number(value: float, form: str) -> str:

@@ -1,0 +1,1 @@
+"""Errors of posterior means with control variates; run with ``python -m examples.estimates``."""

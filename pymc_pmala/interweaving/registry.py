@@ -1,0 +1,155 @@
+"""How the effects of a factor are standardised, and the registry of rules by distribution.
+
+A rule states a map between the sampled values u of a free variable and *standardised effects* z
+whose distribution does not depend on the parameters that the rule takes in, for a location–scale
+family z = (u − μ)/σ.
+"""
+
+from collections.abc import Callable
+from functools import singledispatch
+from typing import Any, NamedTuple, TypeAlias
+
+import pytensor.tensor as pt
+from pytensor.graph.op import Op
+from pytensor.tensor.variable import TensorVariable
+
+from pymc_pmala.information.registry import custom_key, operation_types
+from pymc_pmala.information.shapes import as_float
+from pymc_pmala.model.factors import Factor
+
+__all__ = [
+    "Standardisation",
+    "location_scale",
+    "register_standardisation",
+    "standardisation",
+    "sum_over",
+]
+
+
+class Standardisation(NamedTuple):
+    r"""A map between the sampled values u of a variable and its standardised effects z.
+
+    Attributes
+    ----------
+    parameters : tuple of TensorVariable
+        The parameters θ of the map, as functions of the sampled values.
+    standardise : callable
+        Function from u and the parameters to z.
+    restore : callable
+        Function from z and the parameters to u, the inverse of ``standardise``.
+    log_jacobian : callable
+        Function from the parameters to the scalar :math:`\log |\partial u / \partial z|`, which
+        must not depend on z.
+    kept : tuple of TensorVariable
+        The parameters of the distribution on which the distribution of z depends still, such as
+        the degrees of freedom of a Student-t.
+    form : str
+        A few words for tables, such as "location–scale".
+    """
+
+    parameters: tuple[TensorVariable, ...]
+    standardise: Callable[..., TensorVariable]
+    restore: Callable[..., TensorVariable]
+    log_jacobian: Callable[..., TensorVariable]
+    kept: tuple[TensorVariable, ...] = ()
+    form: str = "location–scale"
+
+
+def location_scale(
+    effects: TensorVariable,
+    location: Any = 0.0,
+    log_scale: Any = 0.0,
+    kept: tuple[TensorVariable, ...] = (),
+    form: str = "location–scale",
+) -> Standardisation:
+    """Return z = (u − μ)/σ for every element.
+
+    Parameters
+    ----------
+    effects : TensorVariable
+        The sampled values u, or any tensor of their shape.
+    location, log_scale : tensor_like
+        μ and log σ, which broadcast against u.
+    kept, form
+        See `Standardisation`.
+    """
+    return Standardisation(
+        parameters=tuple(_pad(p, effects.ndim) for p in (location, log_scale)),
+        standardise=lambda u, location, log_scale: (u - location) * pt.exp(-log_scale),
+        restore=lambda z, location, log_scale: location + z * pt.exp(log_scale),
+        log_jacobian=lambda location, log_scale: sum_over(log_scale, effects),
+        kept=kept,
+        form=form,
+    )
+
+
+def _pad(variable: Any, ndim: int) -> TensorVariable:
+    variable = pt.as_tensor_variable(variable)
+    return pt.shape_padleft(variable, ndim - variable.ndim)
+
+
+def sum_over(term: TensorVariable, effects: TensorVariable) -> TensorVariable:
+    """Sum a term that broadcasts against the effects over all of their elements."""
+    term = _pad(term, effects.ndim)
+    copies = 1.0
+    for axis, length in enumerate(effects.type.shape):
+        if term.type.shape[axis] == 1:
+            known = length is not None
+            copies = copies * (length if known else as_float(effects.shape[axis]))
+    return copies * term.sum()
+
+
+Rule: TypeAlias = Callable[[Factor], Standardisation | None]
+
+
+@singledispatch
+def _rule(op: Op) -> Rule | None:
+    return None
+
+
+# Rules of CustomDists. PyMC creates a new type for them whenever a model is built.
+_custom_rules: dict[tuple | None, Rule] = {}
+
+
+def register_standardisation(*op_types: type) -> Callable[[Rule], Rule]:
+    """Register how the effects of a distribution are standardised, for interweaving.
+
+    Parameters
+    ----------
+    *op_types : type
+        Distributions such as ``pm.Laplace``, or types of random-variable Ops, as for
+        `register_information`.
+
+    Returns
+    -------
+    Callable
+        A decorator for a function ``rule(factor) -> Standardisation or None``. It is given the
+        factor of a free variable under its default transform, so that ``factor.unconstrained`` is
+        the sampled value u. None means that this factor is not standardised.
+
+    Examples
+    --------
+    A Laplace distribution with location mu and scale b::
+
+        @register_standardisation(pm.Laplace)
+        def laplace(factor):
+            mu, b = factor.parameters
+            return location_scale(factor.unconstrained, mu, log(b))
+    """
+    found = operation_types(op_types)
+
+    def decorator(rule: Rule) -> Rule:
+        for op_type in found:
+            _rule.register(op_type)(lambda op: rule)
+            key = custom_key(op_type)
+            if key is not None:
+                _custom_rules[key] = rule
+        return rule
+
+    return decorator
+
+
+def standardisation(factor: Factor) -> Standardisation | None:
+    """Return the standardisation of a factor by the rule of its distribution, or None."""
+    rule = _custom_rules.get(custom_key(type(factor.op))) or _rule(factor.op)
+    return None if rule is None else rule(factor)
