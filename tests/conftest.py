@@ -15,6 +15,8 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 import arviz  # noqa: F401
 import pytest
 
+from pymc_pmala.compile import functions
+
 
 def pytest_addoption(parser):
     parser.addoption("--slow", action="store_true", help="also run the tests marked slow")
@@ -47,6 +49,14 @@ def pymc_speaks():
     level = logger.level
     yield
     logger.setLevel(level)
+
+
+@pytest.fixture(autouse=True)
+def pytensor_compiles_as_before():
+    """A test that left pytensor interpreting would make every later one of its process slow."""
+    before = functions.get_mode(None)
+    yield
+    assert functions.get_mode(None) is before
 
 
 @pytest.fixture(scope="session")

@@ -485,7 +485,7 @@ def test_models_as_people_write_them(name):
     ("build", "effects", "hyperparameters"),
     [
         (models.eight_schools, ["theta"], ["mu", "tau"]),
-        (lambda: models.eight_schools(centred=False), ["raw"], ["mu", "tau"]),
+        (lambda: models.eight_schools(centred=False), ["theta_raw"], ["mu", "tau"]),
         (models.funnel, ["x"], ["v"]),
         (lambda: models.poisson_glmm(groups=5), ["intercept"], ["mu", "tau"]),
         (lambda: models.stochastic_volatility(np.zeros(20)), ["x"], ["variance", "persistence"]),
