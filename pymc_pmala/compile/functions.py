@@ -10,7 +10,7 @@ from pytensor.graph.basic import Variable
 from pytensor.link.jax.linker import JAXLinker
 
 from pymc_pmala.compile.linkers import own_linker
-from pymc_pmala.compile.rewrites import copies, loops, sums, switches
+from pymc_pmala.compile.rewrites import blocks, copies, loops, sums, switches
 from pymc_pmala.stack_traces import no_stack_traces
 
 __all__ = ["compile_graph"]
@@ -52,7 +52,7 @@ def compile_graph(
     given = get_mode(mode)
     linker = own_linker(given.linker) or given.linker
     rewrites = given.provided_optimizer.including(
-        copies.REWRITE, loops.REWRITE, switches.REWRITE, sums.REWRITE
+        blocks.REWRITE, copies.REWRITE, loops.REWRITE, switches.REWRITE, sums.REWRITE
     ).excluding(copies.REPLACED)
     by_jax = isinstance(linker, JAXLinker)
     if by_jax:
