@@ -84,10 +84,38 @@ def test_the_first_tuning_step_brings_a_regression_home(sampler):
     with pm.Model() as model:
         b = pm.Normal("b", 0, 10, shape=4)
         pm.Poisson("y", pm.math.exp(b[0] + x @ b[1:]), observed=y)
-        step = sampler(rng=1, compile_kwargs={"mode": "interpreted"})
+        step = sampler(rng=1, compile_kwargs=INTERPRETED)
     logp = model.compile_logp()
+    at_home = logp({"b": np.r_[3.0, SLOPES]}) - 20.0
+    # The default start; rates that are e^100 times too high, where a full step of Fisher scoring
+    # divides them by e; rates that are as much too low, where it is e^100 long; and both at once.
+    starts = {(0, 0): 20, (100, 0): 60, (-100, 0): 60, (10, 10): 50, (-30, 20): 60}
+    for (intercept, slope), most in starts.items():
+        step.reset_tuning()
+        start = {"b": np.array([intercept, slope, slope, -slope], dtype=float)}
+        point, [stats] = step.step(start)
+        assert logp(point) > at_home
+        assert stats["n_steps"] <= most
+
+
+@pytest.mark.parametrize("scale", [1.0, "free"])
+def test_a_chain_arrives_from_where_the_information_is_not_finite(scale):
+    """With information that is averaged as a whole, and with that of the data alone."""
+    y = np.random.default_rng(1).poisson(20.0, size=(40, 2))
+    with pm.Model() as model:
+        sd = pm.HalfNormal("sd") if scale == "free" else scale
+        a = pm.Normal("a", 0, sd, shape=2, initval=[-8.0, 12.0])
+        pm.Poisson("y", pm.math.exp(a), observed=y)
+        step = PMALA(rng=1, compile_kwargs=INTERPRETED)
+    known = step.chain.preconditioning._pieces
+
+    def unknown_far_away(x):
+        far = np.abs(x[-2:] - 3.0).max() > 5.0
+        return [np.full_like(piece, np.inf) if far else piece for piece in known(x)]
+
+    step.chain.preconditioning._pieces = unknown_far_away
     point, _ = step.step(model.initial_point())
-    assert logp(point) > logp({"b": np.r_[3.0, SLOPES]}) - 20.0
+    np.testing.assert_allclose(point["a"], np.log(20.0), atol=0.3)
 
 
 @pytest.mark.parametrize("arrives", [True, False])

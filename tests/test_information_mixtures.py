@@ -455,6 +455,22 @@ def test_information_of_censored_data_is_the_expected_outer_product(dist):
     np.testing.assert_allclose(found, truth, rtol=2e-3, atol=1e-4)
 
 
+@pytest.mark.parametrize("dist", [pm.LogNormal.dist, pm.Logistic.dist, pm.Gumbel.dist])
+def test_information_of_data_censored_far_away_is_that_of_the_data_themselves(dist):
+    """The share above the limit is zero up to rounding, which its derivative need not be."""
+    limits = np.linspace(6.0, 40.0, 400)
+    limits = np.exp(limits) if dist is pm.LogNormal.dist else 2.0 * limits
+
+    def information_below(limits):
+        def censored(m, s, **k):
+            return pm.Censored("v", dist(m, exp(s)), lower=None, upper=limits, **k)
+
+        return information(censored, np.ones(400))([0.3, 0.1])
+
+    found, expected = information_below(limits), information_below(np.full(400, np.inf))
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-2)
+
+
 def test_information_of_other_censored_data_is_an_upper_bound():
     bound, truth = censored_information(lambda m, s: pm.StudentT.dist(4, mu=m, sigma=s))
     assert np.linalg.eigvalsh(bound - truth).min() > -1e-9

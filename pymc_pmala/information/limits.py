@@ -79,7 +79,7 @@ def censored_information(
         [
             inside * weight[i][j]
             + slopes_below[i] * slopes_below[j] / at_least(inner.below, _TINY)
-            + slopes_above[i] * slopes_above[j] / at_least(1.0 - inner.above, _TINY)
+            + slopes_above[i] * slopes_above[j] / at_least(1.0 - inner.above, _ROUNDING)
             for j in range(len(weight))
         ]
         for i in range(len(weight))
@@ -88,6 +88,8 @@ def censored_information(
 
 
 _TINY = float(np.finfo(np.float64).tiny)
+# 1 − F is known up to this.
+_ROUNDING = float(np.finfo(np.float64).eps)
 
 
 def truncated_information(

@@ -7,10 +7,7 @@ import numpy as np
 
 from pymc_pmala.kernel.kernel import Record, State
 
-__all__ = ["MOST_AHEAD", "Block", "BlockSize"]
-
-MOST_AHEAD = 10
-"""Maximum number of draws in a block, which ends at the latest at a multiple of this number."""
+__all__ = ["Block", "BlockSize"]
 
 # Seconds that a block may take, so that progress bars and callbacks are not held up.
 _BUDGET = 0.02
@@ -60,20 +57,21 @@ class Block:
 class BlockSize:
     """The number of draws to make in one call: as many as fit into some 20 ms.
 
-    Only the size of blocks depends on the clock; the draws do not depend on the size.
+    Only the size of blocks depends on the clock; the draws do not depend on the size. A block ends
+    at the latest where the metric is checked, which needs the state at that draw.
     """
 
     def __init__(self) -> None:
         self._size, self._start = 1, 0.0
 
-    def next(self, draws: int) -> int:
-        """Return the size of the next block after some draws, and start the clock."""
+    def next(self, most: int) -> int:
+        """Return the size of the next block, and start the clock."""
         self._start = time.perf_counter()
-        return min(self._size, MOST_AHEAD - draws % MOST_AHEAD)
+        return min(self._size, most)
 
     def record(self, size: int) -> None:
         """Stop the clock after a block of given size."""
         passed = time.perf_counter() - self._start
         fitting = int(size * _BUDGET / max(passed, 1e-9))
         # Twice as many at most, since the first calls may be slow for other reasons.
-        self._size = max(1, min(fitting, 2 * self._size, MOST_AHEAD))
+        self._size = max(1, min(fitting, 2 * self._size))

@@ -1,5 +1,6 @@
 """Moves at the start of tuning, from a distant starting point to the typical set."""
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -15,13 +16,49 @@ LOOKS = (0, 20, 50, 100)
 MOST_MOVES = 100
 """Maximum number of moves of a chain towards the typical set."""
 
-# Number of points tried for each move, and the squared length of the drift per dimension above
+# Maximum number of points tried on a line, and the squared length of the drift per dimension above
 # which a point counts as far from the typical set.
-_BACKTRACKING, _HOME = 12, 4
+_TRIALS, _HOME = 12, 4
 # Maximum distance that a transformed variable moves at once.
 _REACH = 2.0
+# Share of the possible gain below which another direction is tried as well.
+_POOR = 0.1
+# Maximum gain that the slope may promise of a first step, as a multiple of the log-density.
+_MOST_GAIN = 2.0
+# A step that is too long is shortened to this share of it at the most.
+_LEAST = 1.0 / 32.0
+# A maximum between two multiples of a step is known well enough if their ratio is less than this.
+_CLOSE = 3.0
 # Number of points tried if the gradient is not finite at the start; PyMC tries as many.
 _STARTS = 10
+
+
+class Line(NamedTuple):
+    """A line from a state, on which transformed variables do not go beyond their reach.
+
+    Attributes
+    ----------
+    state : State
+    way : ndarray
+        Where the line leads to at scale 1.
+    reach : ndarray
+        Maximum distance of each element of x.
+    """
+
+    state: State
+    way: np.ndarray
+    reach: np.ndarray
+
+    def at(self, scale: float) -> np.ndarray:
+        """Return the point at a multiple of the way."""
+        first, beyond = min(scale, 1.0), max(scale, 1.0)
+        return self.state.x + first * (beyond * self.way).clip(-self.reach, self.reach)
+
+    def slope(self, state: State, scale: float) -> float:
+        """Return the derivative of the log-density by the scale."""
+        if scale <= 1.0:
+            return float(state.force @ self.way.clip(-self.reach, self.reach))
+        return float(state.force @ np.where(np.abs(scale * self.way) < self.reach, self.way, 0.0))
 
 
 class Arrival(NamedTuple):
@@ -48,11 +85,10 @@ class Arrival(NamedTuple):
     def move(self, state: State, rng: np.random.Generator) -> tuple[State | None, int]:
         """Return the next state on the way to the typical set, and the evaluations it took.
 
-        This is the result of the largest useful step, unless the log-density falls far.
-        Otherwise it is the better of two line searches: one along this step, and one along the
-        force divided by the diagonal of G. The second is needed where the information in some
-        direction is almost zero, as it may be where the model does not fit at all, so that the
-        full step goes far astray.
+        This is the result of a line search along the largest useful step of the diffusion. If it
+        gains little, it is the better of this and a line search along the force divided by the
+        diagonal of G. The second is needed where the information in some direction is almost zero,
+        as it may be where the model does not fit at all, so that the full step goes far astray.
 
         Returns
         -------
@@ -68,16 +104,17 @@ class Arrival(NamedTuple):
         way = np.nan_to_num(proposed.x - state.x)
         if not _is_long(state, way, scales.drift):
             return None, 1
-        reach = np.where(self.transformed, _REACH, np.inf)
-        scale = min(1.0, np.min(reach / np.maximum(np.abs(way), _REACH)))
-        if scale == 1.0 and _is_level(state, proposed):
-            return proposed, 1
-        _, diagonal = kernel.factorization.diagonals(state.factor)
-        aside = state.force / diagonal[np.argsort(kernel.factorization.order)]
-        searches = [self._search(state, w) for w in (scale * way, aside.clip(-reach, reach))]
-        found = [end for end, _ in searches if end is not None]
-        best = max(found, key=lambda end: end.logp, default=None)
-        return best, 1 + sum(spent for _, spent in searches)
+        line = Line(state, way, np.where(self.transformed, _REACH, np.inf))
+        best, spent = self._search(line, proposed)
+        possible = min(line.slope(state, 0.0), abs(float(state.logp)))
+        if best is None or best.logp - state.logp < _POOR * possible:
+            _, diagonal = kernel.factorization.diagonals(state.factor)
+            aside = state.force / diagonal[np.argsort(kernel.factorization.order)]
+            other, more = self._search(line._replace(way=aside))
+            spent += more
+            if best is None or (other is not None and other.logp > best.logp):
+                best = other
+        return best, 1 + spent
 
     def is_far(self, state: State) -> bool:
         """Whether a state is far from the typical set, judged by the drift without noise."""
@@ -87,16 +124,61 @@ class Arrival(NamedTuple):
         proposed, _ = self.kernel.propose(state, still, self.kernel.as_arrays(scales))
         return _is_long(state, proposed.x - state.x, scales.drift)
 
-    def _search(self, state: State, way: np.ndarray) -> tuple[State | None, int]:
-        """Backtrack along a line to the first acceptable point, and on while the points improve."""
-        best: State | None = None
-        for i in range(_BACKTRACKING):
-            found = self.kernel.init(state.x + 0.25**i * way, self.preconditioning.constants)
-            if best is not None and not found.logp > best.logp:
-                break
-            if _is_level(state, found):
+    def _search(self, line: Line, end: State | None = None) -> tuple[State | None, int]:
+        """Find a point near the maximum of the log-density along a line.
+
+        The slope at a point tells on which side of the maximum it lies, and whether there is
+        more to gain than the noise of the diffusion. A step that is too short is made four times
+        longer again and again: from a rate that is far too high, a full step of Fisher scoring
+        only divides it by e.
+
+        Parameters
+        ----------
+        line : Line
+        end : State, optional
+            The state at the end of the way, if that lies on the line.
+
+        Returns
+        -------
+        state : State or None
+            None if no point is acceptable.
+        evaluations : int
+        """
+        state, slope = line.state, line.slope(line.state, 0.0)
+        if not slope > 0:
+            return None, 0
+        dimension, best = len(state.x), None
+        low, high, spent = 0.0, math.inf, 0
+        # Far from the posterior a step may be absurdly long; hardly any log-density rises above 0.
+        scale = min(1.0, _MOST_GAIN * (dimension + abs(float(state.logp))) / slope)
+        found = end if end is not None and np.array_equal(line.at(scale), end.x) else None
+        while spent < _TRIALS and high > _CLOSE * low:
+            if found is None:
+                found = self.kernel.init(line.at(scale), self.preconditioning.constants)
+                spent += 1
+            here = line.slope(found, scale)
+            # The secant from the last point before the maximum.
+            change = max(abs(slope - here), np.finfo(float).tiny)
+            part, width = 0.25, scale - low
+            if _is_level(state, found) and (best is None or found.logp > best.logp):
                 best = found
-        return best, i + 1
+                if here > 0:
+                    low, slope = scale, here
+                else:
+                    high = scale
+                if not 0.5 * here * here * width / change > dimension:
+                    break
+            elif best is not None and not low:
+                break
+            else:
+                high = scale
+                part = min(max(slope / change, _LEAST), part) if change < math.inf else _LEAST
+            if high == math.inf:
+                scale *= 4.0
+            else:
+                scale = math.sqrt(low * high) if low else part * high
+            found = None
+        return best, spent
 
 
 def _is_long(state: State, way: np.ndarray, scale: float | np.ndarray) -> bool:

@@ -306,7 +306,7 @@ class Chain(WithSamplingState):
         generator = dict(rng.bit_generator.state)
         step_size = self._jittered(self.step_size_adaptation.averaged, rng)
         may_repeat = ahead and not self.options.step_size_jitter
-        size = self._block_size.next(self.diagnosis.draws) if may_repeat else 1
+        size = self._block_size.next(self.diagnosis.until_metric) if may_repeat else 1
         noise, hyper_noise = self._noise(size, rng)
         end, record = self.kernel.draws(
             state,

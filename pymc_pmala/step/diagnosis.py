@@ -15,13 +15,14 @@ Point = dict[str, np.ndarray]
 _ENOUGH = 200
 # At half the usual acceptance rate, this many rejections in a row have probability below 1e-12.
 _STUCK = 100
-# The metric is checked once in this many draws: a check costs about as much as drawing noise.
-_EVERY = 10
+# The metric is checked once in this many of the first draws, and of the later ones. Draws are made
+# ahead until the next check.
+_EVERY, _EVERY_LATER = 10, 50
 # Autocorrelation between successive draws above which a chain is slow: nine draws are worth one
 # independent draw. Tuning aims at 0.15.
 _SLOW = 0.8
-# Jumps are measured once in this many draws, for the same reason.
-_EVERY_JUMP = 4
+# Jumps are measured once in this many of the first draws, and of the later ones.
+_EVERY_JUMP, _EVERY_JUMP_LATER = 4, 20
 # Share of draws with a direction informed only by the floor above which a warning is issued.
 _FLOORED = 0.01
 # Number of checks after which the usual size of the metric is known.
@@ -140,12 +141,19 @@ class Diagnosis(WithSamplingState):
     @property
     def wants_metric(self) -> bool:
         """Whether the metric should be checked after this draw."""
-        return self.draws % _EVERY == 0
+        return self.draws % (_EVERY if self.draws <= _ENOUGH else _EVERY_LATER) == 0
+
+    @property
+    def until_metric(self) -> int:
+        """Number of draws until the metric is checked next."""
+        every = _EVERY if self.draws < _ENOUGH else _EVERY_LATER
+        return every - self.draws % every
 
     def observe_floor(self, floored: bool) -> SamplerWarning | None:
         """Record whether some direction is informed only by the metric's floor."""
         self.floored += floored
-        share = self.floored * _EVERY / self.draws
+        early, late = min(self.draws, _ENOUGH), max(self.draws - _ENOUGH, 0)
+        share = self.floored / (early / _EVERY + late / _EVERY_LATER)
         # A single case among few draws may be chance.
         if self.draws < _ENOUGH or self.floored <= 1 or share <= _FLOORED:
             return None
@@ -212,7 +220,7 @@ class Diagnosis(WithSamplingState):
     @property
     def wants_jump(self) -> bool:
         """Whether the jump from the last draw to this one should be measured."""
-        return self.draws % _EVERY_JUMP == 0
+        return self.draws % (_EVERY_JUMP if self.draws <= _ENOUGH else _EVERY_JUMP_LATER) == 0
 
     @property
     def wants_mixing(self) -> bool:

@@ -5,7 +5,7 @@ import logging
 import math
 from collections.abc import Sequence
 from dataclasses import field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pymc as pm
@@ -67,6 +67,22 @@ def _bytes(point: PointType) -> bytes:
     return b"".join([value.tobytes() for value in point.values()])
 
 
+class Ready(NamedTuple):
+    """A draw that has been made ahead.
+
+    Attributes
+    ----------
+    point : dict
+    statistics : dict
+    values : bytes
+        The values of the point, as `_bytes` gives them.
+    """
+
+    point: PointType
+    statistics: dict[str, Any]
+    values: bytes
+
+
 def _points(xs: np.ndarray, layout: tuple) -> list[PointType]:
     """Return the rows of a matrix as points of the model."""
     columns, start = {}, 0
@@ -100,7 +116,7 @@ class Langevin(ArrayStepShared):
     _state_class = LangevinState
 
     # Draws made ahead with their statistics, the last one first, and the point handed out last.
-    _ready: list[tuple[PointType, dict[str, Any]]]
+    _ready: list[Ready]
     _handed_out: bytes
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -233,12 +249,11 @@ class Langevin(ArrayStepShared):
         if _bytes(point) != self._handed_out or not self.chain.has_same_data():
             return None
         new, stats = self._next_ready()
-        self._handed_out = _bytes(new)
         return new, [stats]
 
     def _next_ready(self) -> tuple[PointType, dict[str, Any]]:
         """Take the next of the draws that are ready."""
-        new, stats = self._ready.pop()
+        new, stats, self._handed_out = self._ready.pop()
         assert self.chain.block is not None
         self.chain.block.taken += 1
         if not self._ready:
@@ -265,10 +280,9 @@ class Langevin(ArrayStepShared):
             return new, [self._tuning_statistics(drawn, layout)]
         self._ready = self._make_ready(drawn, layout)
         new, stats = self._next_ready()
-        self._handed_out = _bytes(new)
         return DictToArrayBijection.map(new), [stats]
 
-    def _make_ready(self, block: Block, layout: tuple) -> list[tuple[PointType, dict[str, Any]]]:
+    def _make_ready(self, block: Block, layout: tuple) -> list[Ready]:
         """Return the points and statistics of a block's draws, the last one first."""
         chain, count = self.chain, self.chain.transitions
         hyper_moves = chain.schedule.hyper_moves
@@ -281,6 +295,12 @@ class Langevin(ArrayStepShared):
         }
         numbers, divergences = block.numbers, chain.divergences
         points = _points(block.record.x, layout)
+        xs = block.record.x
+        if all(np.dtype(dtype) == xs.dtype for _, _, _, dtype in layout):
+            values = [row.tobytes() for row in xs]
+        else:
+            values = list(map(_bytes, points))
+        varies = chain.kernel.varies
         ready = []
         for i, (logp, log_det, acceptance, accepted, _, diverging, hyper) in enumerate(numbers):
             divergences += int(diverging)
@@ -291,7 +311,7 @@ class Langevin(ArrayStepShared):
                 "diverging": diverging > 0,
                 "divergences": divergences,
                 "log_det_metric": log_det,
-                "metric_replaced": chain.is_replaced(log_det),
+                "metric_replaced": varies and not math.isfinite(log_det),
                 "model_logp": logp,
                 "warning": None,
                 **of_block,
@@ -299,8 +319,8 @@ class Langevin(ArrayStepShared):
             if diverging:
                 ends = block.record.sources[i], block.record.destinations[i]
                 stats["warning"] = self._divergence(ends, divergences, layout)
-            ready.append((points[i], stats))
-        ready[0][1]["n_steps"] += block.evaluations
+            ready.append(Ready(points[i], stats, values[i]))
+        ready[0].statistics["n_steps"] += block.evaluations
         return ready[::-1]
 
     def _tuning_statistics(self, draw: Draw, layout: tuple) -> dict[str, Any]:

@@ -175,6 +175,9 @@ class Learned(Preconditioning):
     def learn(self, state: State, kernel: Kernel) -> tuple[State, int]:
         """Add the information at a state, and precondition with the mean."""
         self.average.update(self._pieces(state.x))
+        # Far from the posterior the information may not be finite.
+        if not self.average.count:
+            return state, 1
         # A single point among many changes the mean only slightly.
         if self.average.count > _EVERY_POINT and self.average.count % 4:
             return state, 1
@@ -237,8 +240,9 @@ class PartlyAveraged(Preconditioning):
         """Add the information of the data at a state, and use the mean from now on."""
         self.average.update(self._pieces(state.x))
         count = self.average.count
-        # Each use takes an evaluation, and a single point among many changes the mean little.
-        if count > _FEW_POINTS and count % _FEW_POINTS:
+        # Each use takes an evaluation, and a single point among many changes the mean little. Far
+        # from the posterior the information may not be finite.
+        if not count or (count > _FEW_POINTS and count % _FEW_POINTS):
             return state, 1
         self.constants = tuple(np.ascontiguousarray(part) for part in self.average.mean)
         return kernel.init(state.x, self.constants), 2
