@@ -12,7 +12,7 @@ import numpy as np
 import pymc as pm
 import scipy
 
-__all__ = ["Estimates", "control_means", "mean_error"]
+__all__ = ["Estimates", "Series", "control_means", "mean_error"]
 
 # Blocks of consecutive draws: the coefficients that are applied in one are fitted on the others.
 _BLOCKS = 10
@@ -34,6 +34,31 @@ _ROUNDING = 1e-8
 _CONSTANT = 1e-13
 # Columns that are fitted together, to limit the memory.
 _CHUNK = 64
+
+
+class Series(NamedTuple):
+    """Draws of functions and of zero-mean functions.
+
+    Attributes
+    ----------
+    draws : ndarray of shape (chain, draw, m)
+        Draws of the functions of interest.
+    corrected : sequence of ndarray of shape (chain, draw, m)
+        Draws plus zero-mean functions with fixed coefficients.
+    families : sequence of ndarray of shape (chain, draw, p)
+        Draws of zero-mean functions, in families that are tried one after the other.
+    """
+
+    draws: np.ndarray
+    corrected: Sequence[np.ndarray]
+    families: Sequence[np.ndarray]
+
+    def chain(self, number: int) -> "Series":
+        """One of the chains."""
+        one = slice(number, number + 1)
+        return Series(
+            self.draws[one], [s[one] for s in self.corrected], [f[one] for f in self.families]
+        )
 
 
 class Estimates(NamedTuple):
@@ -68,23 +93,15 @@ def control_means(
     functions, fitted by ridge regression. The coefficients of the regression that are applied to a
     block of draws come from the other blocks, so they do not overfit and leave no bias, and the
     penalty is the one with the least variance in the blocks that were left out. The candidate
-    with the smallest standard error is chosen, unless a simpler one is nearly as good.
-
-    Parameters
-    ----------
-    draws : ndarray of shape (chain, draw, m)
-        Draws of the functions of interest.
-    corrected : sequence of ndarray of shape (chain, draw, m)
-        Draws plus zero-mean functions with fixed coefficients.
-    families : sequence of ndarray of shape (chain, draw, p)
-        Draws of zero-mean functions, in families that are tried one after the other.
+    with the smallest standard error is chosen, unless a simpler one is nearly as good. The
+    arguments are those of `Series`.
     """
     chains, length, count = draws.shape
-    fitted: list[np.ndarray] = []
+    found = [(series, np.ones(count)) for series in corrected]
     for family in families if chains * length >= _FEWEST else ():
-        fitted += _cross_fitted([*corrected, draws], family)
+        found += _cross_fitted([*corrected, draws], family)
     plain = np.moveaxis(draws, 2, 0)
-    candidates = [[s[:, :, i] for s in (*corrected, *fitted)] for i in range(count)]
+    candidates = [[(s[:, :, i], scales[i]) for s, scales in found] for i in range(count)]
     errors = np.array([mean_error(series) for series in plain])
     chosen = [_choose(*given) for given in zip(plain, errors, candidates, strict=True)]
     return Estimates(
@@ -136,15 +153,20 @@ class _Choice(NamedTuple):
     note: str
 
 
-def _choose(plain: np.ndarray, error: float, candidates: Sequence[np.ndarray]) -> _Choice:
-    """Return the best candidate, or the plain series and why."""
+def _choose(
+    plain: np.ndarray, error: float, candidates: Sequence[tuple[np.ndarray, float]]
+) -> _Choice:
+    """Return the best candidate, or the plain series and why.
+
+    Each candidate comes with a factor for its error.
+    """
     if not error > 0:
         few = "too few draws" if np.isfinite(plain).all() else "not finite"
         return _Choice(plain, error, "constant" if error == 0 else few)
     best, least = plain, error
     rounding = _ROUNDING * plain.std()
-    for series in candidates:
-        found = max(_corrected_error(series), rounding)
+    for series, scale in candidates:
+        found = max(scale * _corrected_error(series), rounding)
         if found < _CLEARLY * least:
             best, least = series, found
     if best is plain:
@@ -159,20 +181,27 @@ def _choose(plain: np.ndarray, error: float, candidates: Sequence[np.ndarray]) -
     return _Choice(best, least, "")
 
 
-def _cross_fitted(bases: Sequence[np.ndarray], functions: np.ndarray) -> list[np.ndarray]:
-    """Subtract combinations of zero-mean functions, fitted on the other blocks of draws."""
+def _cross_fitted(
+    bases: Sequence[np.ndarray], functions: np.ndarray
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Subtract combinations of zero-mean functions, fitted on the other blocks of draws.
+
+    With each series come factors for the errors of its columns.
+    """
     shape, n = bases[0].shape, bases[0].shape[0] * bases[0].shape[1]
     psi = functions.reshape(n, -1)
     sds = psi.std(axis=0)
     psi = psi / np.where(sds > 0, sds, 1.0)
     y = np.concatenate([base.reshape(n, -1) for base in bases], axis=1)
     parts = [_residuals(y[:, i : i + _CHUNK], psi) for i in range(0, y.shape[1], _CHUNK)]
-    joined = np.concatenate(parts, axis=1)
-    return [part.reshape(shape) for part in np.split(joined, len(bases), axis=1)]
+    joined, penalties = (np.concatenate(part, axis=-1) for part in zip(*parts, strict=True))
+    scales = np.sqrt(_overdispersion(psi))[penalties]
+    series = [part.reshape(shape) for part in np.split(joined, len(bases), axis=1)]
+    return list(zip(series, np.split(scales, len(bases)), strict=True))
 
 
-def _residuals(y: np.ndarray, psi: np.ndarray) -> np.ndarray:
-    """Columns of y minus ψβ, where each has the penalty with the least variance."""
+def _residuals(y: np.ndarray, psi: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Columns of y minus ψβ, and the number of the penalty with the least variance for each."""
     n = len(y)
     found = np.empty((len(_PENALTIES), *y.shape))
     gram = psi.T @ psi if psi.shape[1] < n else None
@@ -182,7 +211,35 @@ def _residuals(y: np.ndarray, psi: np.ndarray) -> np.ndarray:
         for i, coefficients in enumerate(_ridge(y[others], psi[others], without)):
             found[i, block] = y[block] - psi[block] @ coefficients
     best = found.var(axis=1).argmin(axis=0)
-    return np.take_along_axis(found, best[None, None, :], axis=0)[0]
+    return np.take_along_axis(found, best[None, None, :], axis=0)[0], best
+
+
+def _overdispersion(psi: np.ndarray) -> np.ndarray:
+    r"""Square of the distance of the functions' means from zero, relative to what is expected.
+
+    Coefficients are wrong in a tail that the draws have missed. The corrected draws do not show it,
+    but the means of the functions do. Regress 1 on the functions, with a ridge penalty and
+    hat matrix H. If the functions had random signs, :math:`R^2 = 1^T H 1 / n` would have the
+    expectation :math:`t = \operatorname{tr} H / n`. Hotelling's statistic is
+    :math:`R^2 (1 - t) / (t (1 - R^2))`. It is divided by the autocorrelation time of the
+    functions. Returns one number, at least 1, for each penalty.
+    """
+    n, p = psi.shape
+    if not psi.any():
+        return np.ones(len(_PENALTIES))
+    means = np.array([block.mean(axis=0) for block in np.array_split(psi, 2 * _BLOCKS)])
+    time = (n * means.var(axis=0, ddof=1) / len(means)).mean()
+    values, vectors = np.linalg.eigh((psi.T @ psi if p < n else psi @ psi.T) / n)
+    # Projections of the vector of ones on the left singular vectors of psi.
+    aligned = psi.mean(axis=0) @ vectors if p < n else vectors.sum(axis=0) / np.sqrt(n)
+    values = np.maximum(values, np.finfo(float).eps * values.max())
+    shares = aligned**2 / values if p < n else aligned**2
+    found = np.empty(len(_PENALTIES))
+    for i, penalty in enumerate(_PENALTIES):
+        kept = values / (values + penalty)
+        explained, expected = (kept * shares).sum(), kept.sum() / n
+        found[i] = explained * (1.0 - expected) / (expected * (1.0 - explained))
+    return np.maximum(found / max(time, 1.0), 1.0)
 
 
 def _ridge(y: np.ndarray, psi: np.ndarray, gram: np.ndarray | None) -> Iterator[np.ndarray]:
