@@ -287,6 +287,16 @@ def test_ordered_and_covariance_variables():
     assert (table["gain"] > 10).all()
 
 
+def test_no_fit_to_draws_that_miss_the_tails():
+    rng = np.random.default_rng(7)
+    notes = []
+    for x in (rng.normal(size=400), stats.truncnorm(-1.5, 1.5).rvs(400, random_state=rng)):
+        functions = np.column_stack([x, x**2 - 1.0])
+        draws = 10.0 * x + np.cos(3.0 * x)
+        notes += control_means(draws[None, :, None], [], [functions[None]]).notes
+    assert notes == ["", "no gain"]
+
+
 @pytest.mark.slow
 def test_errors_are_honest_over_many_short_chains():
     """Errors of autocorrelated chains with known means, in units of their mcse."""
