@@ -12,7 +12,7 @@ import numpy as np
 import pymc as pm
 import scipy
 
-__all__ = ["Estimates", "control_means", "mean_error"]
+__all__ = ["Estimates", "Series", "control_means", "mean_error"]
 
 # Blocks of consecutive draws: the coefficients that are applied in one are fitted on the others.
 _BLOCKS = 10
@@ -22,6 +22,9 @@ _FEWEST = 50
 _PENALTIES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 # An estimate must have a smaller error than a simpler one by this factor to be preferred to it.
 _CLEARLY = 0.9
+# The means of zero-mean functions may be this much further from zero than expected. The errors of
+# fitted estimates grow in proportion beyond; found by simulation.
+_BY_CHANCE = 1.4
 # A difference of a mean of zero from zero, in standard errors, that is not explained by chance.
 _TOLERANCE = 5.0
 # Pareto shape of the tails above which there is no variance.
@@ -34,6 +37,31 @@ _ROUNDING = 1e-8
 _CONSTANT = 1e-13
 # Columns that are fitted together, to limit the memory.
 _CHUNK = 64
+
+
+class Series(NamedTuple):
+    """Draws of functions and of zero-mean functions.
+
+    Attributes
+    ----------
+    draws : ndarray of shape (chain, draw, m)
+        Draws of the functions of interest.
+    corrected : sequence of ndarray of shape (chain, draw, m)
+        Draws plus zero-mean functions with fixed coefficients.
+    families : sequence of ndarray of shape (chain, draw, p)
+        Draws of zero-mean functions, in families that are tried one after the other.
+    """
+
+    draws: np.ndarray
+    corrected: Sequence[np.ndarray]
+    families: Sequence[np.ndarray]
+
+    def chain(self, number: int) -> "Series":
+        """One of the chains."""
+        one = slice(number, number + 1)
+        return Series(
+            self.draws[one], [s[one] for s in self.corrected], [f[one] for f in self.families]
+        )
 
 
 class Estimates(NamedTuple):
@@ -68,23 +96,21 @@ def control_means(
     functions, fitted by ridge regression. The coefficients of the regression that are applied to a
     block of draws come from the other blocks, so they do not overfit and leave no bias, and the
     penalty is the one with the least variance in the blocks that were left out. The candidate
-    with the smallest standard error is chosen, unless a simpler one is nearly as good.
-
-    Parameters
-    ----------
-    draws : ndarray of shape (chain, draw, m)
-        Draws of the functions of interest.
-    corrected : sequence of ndarray of shape (chain, draw, m)
-        Draws plus zero-mean functions with fixed coefficients.
-    families : sequence of ndarray of shape (chain, draw, p)
-        Draws of zero-mean functions, in families that are tried one after the other.
+    with the smallest standard error is chosen, unless a simpler one is nearly as good. The
+    arguments are those of `Series`.
     """
     chains, length, count = draws.shape
-    fitted: list[np.ndarray] = []
+    found = [_Candidates(series, 0.0, np.ones(count)) for series in corrected]
     for family in families if chains * length >= _FEWEST else ():
-        fitted += _cross_fitted([*corrected, draws], family)
+        found += _cross_fitted([*corrected, draws], family)
     plain = np.moveaxis(draws, 2, 0)
-    candidates = [[s[:, :, i] for s in (*corrected, *fitted)] for i in range(count)]
+    candidates = [
+        [
+            (c.series[:, :, i], _corrected_error(c.series[:, :, i], c.time, c.scales[i]))
+            for c in found
+        ]
+        for i in range(count)
+    ]
     errors = np.array([mean_error(series) for series in plain])
     chosen = [_choose(*given) for given in zip(plain, errors, candidates, strict=True)]
     return Estimates(
@@ -107,26 +133,35 @@ def mean_error(series: np.ndarray) -> float:
     return float(sd / np.sqrt(pm.stats.ess(series, method="mean")))
 
 
-def _corrected_error(series: np.ndarray) -> float:
+class _Candidates(NamedTuple):
+    """Series of all functions, a bound on their autocorrelation time, and factors for their errors.
+
+    Where nothing is fitted there is nothing to add: the bound is 0 and the factors are 1.
+    """
+
+    series: np.ndarray
+    time: float
+    scales: np.ndarray
+
+
+def _corrected_error(series: np.ndarray, time: float, scale: float) -> float:
     r"""Standard error of the mean of a corrected series, on the safe side.
 
-    It is the larger of two estimates, from the effective sample size and from the means of blocks,
-    since the coefficients of different blocks differ. What remains after a good correction is
-    far from normal. With skewness γ and n effective draws, the variance of the mean divided by its
-    estimated error is about :math:`1 + (2 + \frac74 \gamma^2)/n` (Hall 1992), and the error is
-    multiplied by its square root. The share of the most extreme draw in the mean is added in
-    quadrature, for heavy tails.
+    What remains after a good correction is far from normal. With skewness γ and n effective draws,
+    the variance of the mean divided by its estimated error is about
+    :math:`1 + (2 + \frac74 \gamma^2)/n` (Hall 1992), and the error is multiplied by its square
+    root. The share of the most extreme draw in the mean is added in quadrature, for heavy tails.
+    The autocorrelation time is at least ``time``, and the error is widened by ``scale``.
     """
     if not np.isfinite(series).all():
         return np.inf
     error = mean_error(series)
     if not error > 0:
         return error
-    blocks = np.array_split(series.ravel(), min(2 * _BLOCKS, series.size))
-    by_blocks = np.std([block.mean() for block in blocks], ddof=1) / np.sqrt(len(blocks))
     away, sd = series - series.mean(), series.std()
     skewness, effective = ((away / sd) ** 3).mean(), (sd / error) ** 2
-    widened = np.sqrt(1.0 + (2.0 + 1.75 * skewness**2) / effective) * max(error, by_blocks)
+    error = max(scale * error, sd * np.sqrt(time / series.size))
+    widened = np.sqrt(1.0 + (2.0 + 1.75 * skewness**2) / effective) * error
     return float(np.hypot(widened, np.abs(away).max() / series.size))
 
 
@@ -136,17 +171,18 @@ class _Choice(NamedTuple):
     note: str
 
 
-def _choose(plain: np.ndarray, error: float, candidates: Sequence[np.ndarray]) -> _Choice:
-    """Return the best candidate, or the plain series and why."""
+def _choose(
+    plain: np.ndarray, error: float, candidates: Sequence[tuple[np.ndarray, float]]
+) -> _Choice:
+    """Return the best candidate, of series with errors, or the plain series and why."""
     if not error > 0:
         few = "too few draws" if np.isfinite(plain).all() else "not finite"
         return _Choice(plain, error, "constant" if error == 0 else few)
     best, least = plain, error
     rounding = _ROUNDING * plain.std()
-    for series in candidates:
-        found = max(_corrected_error(series), rounding)
-        if found < _CLEARLY * least:
-            best, least = series, found
+    for series, found in candidates:
+        if max(found, rounding) < _CLEARLY * least:
+            best, least = series, max(found, rounding)
     if best is plain:
         return _Choice(plain, error, "no gain")
     correction = best - plain
@@ -159,7 +195,7 @@ def _choose(plain: np.ndarray, error: float, candidates: Sequence[np.ndarray]) -
     return _Choice(best, least, "")
 
 
-def _cross_fitted(bases: Sequence[np.ndarray], functions: np.ndarray) -> list[np.ndarray]:
+def _cross_fitted(bases: Sequence[np.ndarray], functions: np.ndarray) -> list[_Candidates]:
     """Subtract combinations of zero-mean functions, fitted on the other blocks of draws."""
     shape, n = bases[0].shape, bases[0].shape[0] * bases[0].shape[1]
     psi = functions.reshape(n, -1)
@@ -167,12 +203,17 @@ def _cross_fitted(bases: Sequence[np.ndarray], functions: np.ndarray) -> list[np
     psi = psi / np.where(sds > 0, sds, 1.0)
     y = np.concatenate([base.reshape(n, -1) for base in bases], axis=1)
     parts = [_residuals(y[:, i : i + _CHUNK], psi) for i in range(0, y.shape[1], _CHUNK)]
-    joined = np.concatenate(parts, axis=1)
-    return [part.reshape(shape) for part in np.split(joined, len(bases), axis=1)]
+    joined, penalties = (np.concatenate(part, axis=-1) for part in zip(*parts, strict=True))
+    time = _autocorrelation_time(psi)
+    scales = np.maximum(_distance_from_zero(psi) / (time * _BY_CHANCE), 1.0)[penalties]
+    series = [part.reshape(shape) for part in np.split(joined, len(bases), axis=1)]
+    return [
+        _Candidates(s, time, f) for s, f in zip(series, np.split(scales, len(bases)), strict=True)
+    ]
 
 
-def _residuals(y: np.ndarray, psi: np.ndarray) -> np.ndarray:
-    """Columns of y minus ψβ, where each has the penalty with the least variance."""
+def _residuals(y: np.ndarray, psi: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Columns of y minus ψβ, and the number of the penalty with the least variance for each."""
     n = len(y)
     found = np.empty((len(_PENALTIES), *y.shape))
     gram = psi.T @ psi if psi.shape[1] < n else None
@@ -182,7 +223,39 @@ def _residuals(y: np.ndarray, psi: np.ndarray) -> np.ndarray:
         for i, coefficients in enumerate(_ridge(y[others], psi[others], without)):
             found[i, block] = y[block] - psi[block] @ coefficients
     best = found.var(axis=1).argmin(axis=0)
-    return np.take_along_axis(found, best[None, None, :], axis=0)[0]
+    return np.take_along_axis(found, best[None, None, :], axis=0)[0], best
+
+
+def _autocorrelation_time(psi: np.ndarray) -> float:
+    """Mean autocorrelation time of the columns, at least 1, from means of blocks.
+
+    What remains after a correction is large in the tails, where a chain stays for as long as the
+    functions show, even if the rest looks independent.
+    """
+    means = np.array([block.mean(axis=0) for block in np.array_split(psi, 2 * _BLOCKS)])
+    return max(1.0, float((len(psi) * means.var(axis=0, ddof=1) / len(means)).mean()))
+
+
+def _distance_from_zero(psi: np.ndarray) -> np.ndarray:
+    r"""Squared distance of the means of functions from zero, relative to that of independent draws.
+
+    Coefficients are wrong in a tail that the draws have missed. The corrected draws do not show it,
+    but the means of the functions do. Regress 1 on the functions, with a ridge penalty and
+    hat matrix H. If the functions had random signs, :math:`R^2 = 1^T H 1 / n` would have the
+    expectation :math:`t = \operatorname{tr} H / n`. Hotelling's statistic, returned for each
+    penalty, is :math:`R^2 (1 - t) / (t (1 - R^2))`, about 1.
+    """
+    n, p = psi.shape
+    if not psi.any():
+        return np.ones(len(_PENALTIES))
+    dual = p >= n
+    values, vectors = np.linalg.eigh((psi @ psi.T if dual else psi.T @ psi) / n)
+    values = np.maximum(values, np.finfo(float).eps * values.max())
+    # Squared projections of the vector of ones on the left singular vectors of psi, over n.
+    shares = vectors.sum(axis=0) ** 2 / n if dual else (psi.mean(axis=0) @ vectors) ** 2 / values
+    kept = values / (values + np.array(_PENALTIES)[:, None])
+    explained, expected = kept @ shares, kept.sum(axis=1) / n
+    return explained * (1.0 - expected) / (expected * (1.0 - explained))
 
 
 def _ridge(y: np.ndarray, psi: np.ndarray, gram: np.ndarray | None) -> Iterator[np.ndarray]:

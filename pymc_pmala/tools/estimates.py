@@ -14,7 +14,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_pmala.metric import MetricChoice
 from pymc_pmala.stack_traces import no_stack_traces
-from pymc_pmala.tools.control_variates import Estimates, control_means
+from pymc_pmala.tools.control_variates import Estimates, Series, control_means
 from pymc_pmala.tools.corrections import find_corrections
 from pymc_pmala.tools.posterior_draws import (
     element_labels,
@@ -23,7 +23,13 @@ from pymc_pmala.tools.posterior_draws import (
     unconstrained_draws,
 )
 
-__all__ = ["corrected_estimates", "posterior_expectation", "posterior_mean", "variable_quantity"]
+__all__ = [
+    "corrected_estimates",
+    "evaluated_series",
+    "posterior_expectation",
+    "posterior_mean",
+    "variable_quantity",
+]
 
 
 class Quantity(NamedTuple):
@@ -144,7 +150,6 @@ def posterior_expectation(
     return _table([quantity], estimates)
 
 
-@no_stack_traces()
 def corrected_estimates(
     dataset: xr.Dataset,
     model: pm.Model,
@@ -153,6 +158,28 @@ def corrected_estimates(
     progressbar: bool = False,
 ) -> Estimates:
     """Estimate the means of quantities from the draws in a posterior group."""
+    series, reasons = evaluated_series(dataset, model, quantities, metric, progressbar)
+    estimates = control_means(*series)
+    owners = [q.name for q in quantities for _ in q.labels]
+    notes = [
+        reasons.get(owner, note) if note == "no gain" else note
+        for owner, note in zip(owners, estimates.notes, strict=True)
+    ]
+    return estimates._replace(notes=notes)
+
+
+@no_stack_traces()
+def evaluated_series(
+    dataset: xr.Dataset,
+    model: pm.Model,
+    quantities: Sequence[Quantity],
+    metric: MetricChoice = "fisher",
+    progressbar: bool = False,
+) -> tuple[Series, dict[str, str]]:
+    """Evaluate quantities and zero-mean functions at the draws in a posterior group.
+
+    With them come, by name, the reasons why variables have no zero-mean functions of their own.
+    """
     chains, length = dataset.sizes["chain"], dataset.sizes["draw"]
     draws = np.concatenate([q.draws for q in quantities], axis=2)
     functions = [(q.graph, q.draws.reshape(chains * length, -1)) for q in quantities]
@@ -165,22 +192,16 @@ def corrected_estimates(
             f"The draws of {names} are not the values that the model has at the draws of its free "
             "variables. If its data have changed since sampling, restore them: otherwise the "
             "estimates are wrong.",
-            stacklevel=3,
+            stacklevel=5,
         )
     corrected = [draws + g.reshape(draws.shape) for g in found.generators]
     families = [family.reshape(chains, length, -1) for family in found.families]
-    estimates = control_means(draws, corrected, families)
     reasons = {
         model.values_to_rvs[v].name: found.held[v.name]
         for v in model.value_vars
         if v.name in found.held
     }
-    owners = [q.name for q in quantities for _ in q.labels]
-    notes = [
-        reasons.get(owner, note) if note == "no gain" else note
-        for owner, note in zip(owners, estimates.notes, strict=True)
-    ]
-    return estimates._replace(notes=notes)
+    return Series(draws, corrected, families), reasons
 
 
 def variable_quantity(array: xr.DataArray, model: pm.Model) -> Quantity:
