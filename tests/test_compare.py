@@ -116,7 +116,7 @@ def test_discrete_variables_are_left_to_pymc():
         ({"draws": 10, "seconds": 1}, "not both"),
         ({"seconds": -1}, "must be a positive number"),
         ({"steps": []}, "nothing to compare"),
-        ({"steps": ["Gibbs"]}, "Unknown samplers"),
+        ({"steps": ["Gibbs"]}, "unknown samplers"),
     ],
 )
 def test_arguments_that_make_no_sense_are_refused(model, options, message):
