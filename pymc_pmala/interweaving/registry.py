@@ -43,7 +43,7 @@ class Standardisation(NamedTuple):
         Function from the parameters to the scalar :math:`\log |\partial u / \partial z|`, which
         must not depend on z.
     kept : tuple of TensorVariable
-        The parameters of the distribution on which the distribution of z depends still, such as
+        The parameters of the distribution on which the distribution of z still depends, such as
         the degrees of freedom of a Student-t.
     form : str
         A few words for tables, such as "location–scale".
