@@ -4,7 +4,7 @@ from pymc_pmala import distributed
 from pymc_pmala.information import Information, register_information
 from pymc_pmala.interweaving import Standardisation, location_scale, register_standardisation
 from pymc_pmala.kernel.build import make_kernel
-from pymc_pmala.kernel.kernel import Info, Kernel, State
+from pymc_pmala.kernel.kernel import Info, Kernel, Noise, State
 from pymc_pmala.step.step_methods import MALA, MMALA, PMALA, SimplifiedMMALA
 from pymc_pmala.tools.compare import Comparison, SamplerFigures, compare
 from pymc_pmala.tools.estimates import posterior_expectation, posterior_mean
@@ -23,6 +23,7 @@ __all__ = [
     "Kernel",
     "LocalGeometry",
     "MetricExplanation",
+    "Noise",
     "SamplerFigures",
     "SimplifiedMMALA",
     "Standardisation",

@@ -9,13 +9,17 @@ from typing import Any
 import numpy as np
 import pymc as pm
 import pytensor
+import pytensor.tensor as pt
 from pytensor.graph.basic import Variable
+from pytensor.tensor.variable import TensorVariable
 
 __all__ = [
+    "as_tensor",
     "check_compile_kwargs",
     "check_count",
     "check_draws",
     "check_flag",
+    "check_function",
     "check_mapping",
     "check_metric",
     "check_seed",
@@ -100,6 +104,22 @@ def check_flag(name: str, value: Any) -> None:
         raise TypeError(f"{name} must be True or False, but is {shown(value)}.")
 
 
+def check_function(name: str, value: Any) -> None:
+    """Check something that is called."""
+    if not callable(value):
+        raise TypeError(f"{name} must be a function, but is {shown(value)}.")
+
+
+def as_tensor(name: str, value: Any) -> TensorVariable:
+    """Return a number or an expression as a tensor."""
+    try:
+        return pt.as_tensor_variable(value)
+    except (TypeError, ValueError, NotImplementedError, OverflowError):
+        raise TypeError(
+            f"{name} must be a number or an expression of pytensor, but is {shown(value)}."
+        ) from None
+
+
 def check_seed(name: str, value: Any) -> None:
     """Check what NumPy makes a random generator from."""
     if isinstance(value, np.random.RandomState):
@@ -129,10 +149,10 @@ def check_metric(metric: Any, names: Sequence[str] = METRICS) -> None:
     if isinstance(metric, str) or (callable(metric) and _takes_two(metric)):
         return
     try:
-        values = np.asarray(metric, dtype=float)
+        values = np.asarray(metric)
     except (TypeError, ValueError):
-        values = np.array(np.nan)
-    if values.ndim == 0:
+        values = np.array(None)
+    if values.ndim == 0 or values.dtype.kind not in "biuf":
         raise ValueError(
             "metric must be a name such as 'fisher', a positive-definite array, its diagonal, or a "
             f"function metric(model, x), but is {shown(metric)}."

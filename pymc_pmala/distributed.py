@@ -3,7 +3,7 @@
 import logging
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from logging.handlers import QueueHandler
 from queue import SimpleQueue
@@ -14,9 +14,10 @@ import cloudpickle
 import pymc as pm
 from pymc.exceptions import SamplingError
 from pymc.stats.convergence import log_warnings, run_convergence_checks
+from pymc.step_methods.compound import BlockedStep, CompoundStep
 from pymc.util import RandomGenerator, get_random_generator
 
-from pymc_pmala.arguments import check_count, check_flag, context_model, shown
+from pymc_pmala.arguments import check_count, check_flag, check_seed, context_model, shown
 from pymc_pmala.compat import concatenate_chains
 from pymc_pmala.step.step_methods import PMALA
 
@@ -84,6 +85,9 @@ def sample(
     model = context_model(model)
     check_count("chains", chains)
     check_flag("compute_convergence_checks", compute_convergence_checks)
+    check_seed("random_seed", random_seed)
+    _check_step(step)
+    _check_starts(initvals, chains)
     distributed = _import_distributed()
     if not hasattr(client, "submit"):
         raise TypeError(f"client must be a distributed.Client, but is {shown(client)}.")
@@ -102,6 +106,29 @@ def sample(
     if compute_convergence_checks:
         log_warnings(run_convergence_checks(idata, model))
     return idata
+
+
+def _check_step(step: Any) -> None:
+    """Check that step methods, or a function that creates them, were passed."""
+    steps = step if isinstance(step, list | tuple) else [step]
+    made = bool(steps) and all(isinstance(s, BlockedStep | CompoundStep) for s in steps)
+    if not callable(step) and not made:
+        raise TypeError(
+            "step must be a class or function without arguments, or a step method, but is "
+            f"{shown(step)}."
+        )
+
+
+def _check_starts(initvals: Any, chains: int) -> None:
+    """Check that there is one starting point for all chains or one for each."""
+    if initvals is None or isinstance(initvals, Mapping):
+        return
+    is_list = isinstance(initvals, Sequence) and len(initvals) == chains
+    if not is_list or not all(v is None or isinstance(v, Mapping) for v in initvals):
+        raise ValueError(
+            f"initvals must be a dictionary or a list of {chains}, one for each chain, but is "
+            f"{shown(initvals)}."
+        )
 
 
 def _import_distributed() -> ModuleType:

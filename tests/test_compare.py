@@ -116,7 +116,7 @@ def test_discrete_variables_are_left_to_pymc():
         ({"draws": 10, "seconds": 1}, "not both"),
         ({"seconds": -1}, "must be a positive number"),
         ({"steps": []}, "nothing to compare"),
-        ({"steps": ["Gibbs"]}, "Unknown samplers"),
+        ({"steps": ["Gibbs"]}, "unknown samplers"),
     ],
 )
 def test_arguments_that_make_no_sense_are_refused(model, options, message):
@@ -264,7 +264,7 @@ def test_a_duration_has_a_fitting_unit(seconds, text):
 
 
 @pytest.mark.parametrize("width", [80, 110])
-def test_no_number_is_cut_in_a_terminal(width):
+def test_no_number_is_cut_in_a_terminal(width, monkeypatch):
     row = SamplerFigures(
         "SimplifiedMMALA", 13456.0, 12345.0, 123456.0, 0.01234, 123.4, 123.4, 12.3, 45.6, 1.001, 12,
         104.5,
@@ -272,8 +272,12 @@ def test_no_number_is_cut_in_a_terminal(width):
     comparison = Comparison([row], "SimplifiedMMALA", "Use it.", {})
     out = io.StringIO()
     Console(file=out, width=width).print(comparison)
-    [line] = [line for line in out.getvalue().splitlines() if line.startswith(" SimplifiedMMALA")]
-    assert line.split() == list(comparison._cells()[0])
+    monkeypatch.setenv("COLUMNS", str(width))
+    for text in (out.getvalue(), str(comparison)):
+        lines = text.splitlines()
+        assert max(map(len, lines)) <= width
+        [line] = [line for line in lines if line.startswith(" SimplifiedMMALA")]
+        assert line.split() == list(comparison._cells()[0])
 
 
 def test_after_an_interrupt_what_was_measured_is_returned(model):

@@ -105,14 +105,16 @@ def test_a_function_that_takes_only_numbers_has_a_gain_as_well(many_supports):
 
 def test_what_is_not_in_the_posterior_is_refused(many_supports):
     model, idata = many_supports
-    with pytest.raises(ValueError, match=r"Unknown variables \['alpha'\]"):
+    with pytest.raises(ValueError, match=r"var_names must be some of .* but is 'alpha'"):
         posterior_mean(idata, model=model, var_names="alpha")
-    with pytest.raises(ValueError, match="must be variables of the posterior"):
+    with pytest.raises(ValueError, match=r"f must be a function of .* are \['alpha'\]"):
         posterior_expectation(idata, lambda alpha: alpha, model=model)
     partial = SimpleNamespace(posterior=idata.posterior.drop_vars("gamma"))
     with pytest.raises(ValueError, match=r"no draws of \['gamma'\]"):
         posterior_mean(partial, model=model)
-    with pytest.raises(ValueError, match="no posterior group"):
+    with pm.Model(), pytest.raises(ValueError, match="depends on others"):
+        posterior_expectation(idata, 2 * pm.Normal("alpha"), model=model)
+    with pytest.raises(TypeError, match=r"idata must be the result of `pm.sample`"):
         posterior_mean(SimpleNamespace(), model=model)
 
 

@@ -22,7 +22,7 @@ from pytensor.graph.op import Op
 from pytensor.graph.utils import MethodNotDefined
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_pmala.arguments import shown
+from pymc_pmala.arguments import as_tensor, check_function, shown
 from pymc_pmala.model.factors import Factor
 
 __all__ = [
@@ -75,19 +75,28 @@ class Information:
     ):
         single = not isinstance(coordinates, Sequence)
         listed = [coordinates] if single else list(coordinates)
-        self.coordinates = tuple(_tensor("coordinates", c) for c in listed)
-        if not callable(weight) and single:
-            _tensor("weight", weight)
-        self.weight: Any = weight if callable(weight) or not single else [[weight]]
+        self.coordinates = tuple(as_tensor("coordinates", c) for c in listed)
+        if callable(weight):
+            self.weight: Any = weight
+        else:
+            self.weight = _matrix([[weight]] if single else weight, len(listed))
 
 
-def _tensor(name: str, value: Any) -> TensorVariable:
+def _matrix(weight: Any, size: int) -> list[list[Any]]:
+    """Check and return the entries of the information about several coordinates."""
     try:
-        return pt.as_tensor_variable(value)
-    except (TypeError, ValueError, NotImplementedError):
-        raise TypeError(
-            f"{name} must be a number or an expression of pytensor, but is {shown(value)}."
-        ) from None
+        rows = [list(row) for row in weight]
+    except TypeError:
+        rows = []
+    if [len(row) for row in rows] != [size] * size:
+        raise ValueError(
+            f"weight must have {size} rows of {size} entries, one for each pair of coordinates, "
+            f"but is {shown(weight)}."
+        )
+    for row in rows:
+        for entry in row:
+            as_tensor("weight", entry)
+    return rows
 
 
 class QuadraticForm:
@@ -197,8 +206,11 @@ def register_information(*op_types: type, path: str = "closed form") -> Callable
         A decorator for a function ``rule(factor) -> sequence of Information``.
     """
     found = operation_types(op_types)
+    if not isinstance(path, str):
+        raise TypeError(f"path must be a few words for tables, but is {shown(path)}.")
 
     def decorator(rule: Rule) -> Rule:
+        check_function("rule", rule)
         entry = _Entry(rule, path)
         for op_type in found:
             _entry.register(op_type)(lambda op: entry)

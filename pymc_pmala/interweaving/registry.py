@@ -10,9 +10,11 @@ from functools import singledispatch
 from typing import Any, NamedTuple, TypeAlias
 
 import pytensor.tensor as pt
+from pytensor.graph.basic import Variable
 from pytensor.graph.op import Op
 from pytensor.tensor.variable import TensorVariable
 
+from pymc_pmala.arguments import as_tensor, check_function, shown
 from pymc_pmala.information.registry import custom_key, operation_types
 from pymc_pmala.information.shapes import as_float
 from pymc_pmala.model.factors import Factor
@@ -41,7 +43,7 @@ class Standardisation(NamedTuple):
         Function from the parameters to the scalar :math:`\log |\partial u / \partial z|`, which
         must not depend on z.
     kept : tuple of TensorVariable
-        The parameters of the distribution on which the distribution of z depends still, such as
+        The parameters of the distribution on which the distribution of z still depends, such as
         the degrees of freedom of a Student-t.
     form : str
         A few words for tables, such as "location–scale".
@@ -73,8 +75,10 @@ def location_scale(
     kept, form
         See `Standardisation`.
     """
+    effects = as_tensor("effects", effects)
+    parameters = as_tensor("location", location), as_tensor("log_scale", log_scale)
     return Standardisation(
-        parameters=tuple(_pad(p, effects.ndim) for p in (location, log_scale)),
+        parameters=tuple(_pad(p, effects.ndim) for p in parameters),
         standardise=lambda u, location, log_scale: (u - location) * pt.exp(-log_scale),
         restore=lambda z, location, log_scale: location + z * pt.exp(log_scale),
         log_jacobian=lambda location, log_scale: sum_over(log_scale, effects),
@@ -139,6 +143,7 @@ def register_standardisation(*op_types: type) -> Callable[[Rule], Rule]:
     found = operation_types(op_types)
 
     def decorator(rule: Rule) -> Rule:
+        check_function("rule", rule)
         for op_type in found:
             _rule.register(op_type)(lambda op: rule)
             key = custom_key(op_type)
@@ -152,4 +157,24 @@ def register_standardisation(*op_types: type) -> Callable[[Rule], Rule]:
 def standardisation(factor: Factor) -> Standardisation | None:
     """Return the standardisation of a factor by the rule of its distribution, or None."""
     rule = _custom_rules.get(custom_key(type(factor.op))) or _rule(factor.op)
-    return None if rule is None else rule(factor)
+    if rule is None:
+        return None
+    found = rule(factor)
+    _check(found, rule, factor)
+    return found
+
+
+def _check(found: Any, rule: Rule, factor: Factor) -> None:
+    """Raise an error that names the rule and the variable if a rule's result is invalid."""
+    if found is None:
+        return
+    said = f"The rule {getattr(rule, '__name__', rule)!r} for the effects {factor.name!r}"
+    if not isinstance(found, Standardisation):
+        raise TypeError(f"{said} must return a `Standardisation` or None, not {shown(found)}.")
+    for name in ("standardise", "restore", "log_jacobian"):
+        if not callable(function := getattr(found, name)):
+            raise TypeError(f"{said}: {name} must be a function, but is {shown(function)}.")
+    for name in ("parameters", "kept"):
+        listed = getattr(found, name)
+        if not (isinstance(listed, tuple) and all(isinstance(v, Variable) for v in listed)):
+            raise TypeError(f"{said}: {name} must be a tuple of tensors, but is {shown(listed)}.")

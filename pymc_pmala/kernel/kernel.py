@@ -9,6 +9,16 @@ from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.traversal import graph_inputs
 
 from pymc_pmala.compile import compile_graph
+from pymc_pmala.kernel.checks import (
+    check_constants,
+    check_integrator,
+    check_rows,
+    check_scales,
+    check_state,
+    check_step_size,
+    checked_noise,
+    checked_vector,
+)
 from pymc_pmala.kernel.geometry import SymbolicGeometry
 from pymc_pmala.kernel.integrators import INTEGRATORS, Scales
 from pymc_pmala.kernel.loop import compiled_loop
@@ -90,6 +100,8 @@ class Kernel:
 
     def scales(self, step_size: float, integrator: str = "exponential") -> Scales:
         """Return the scales of a proposal with a given step size, for `run`."""
+        check_step_size(step_size)
+        check_integrator(integrator)
         return self.as_arrays(INTEGRATORS[integrator].scales(step_size))
 
     # ---- One transition --------------------------------------------------------------
@@ -104,9 +116,10 @@ class Kernel:
             The factor of a constant metric, or the averaged information of a metric that contains
             such; ``self.constants`` by default.
         """
-        x = np.array(x, dtype=self.dtype)
+        x = checked_vector("x", x, self.dimension, self.dtype)
         zero, nothing = np.zeros_like(x), np.zeros((), dtype=self.dtype)
         constants = self.constants if constants is None else constants
+        check_constants(constants, self.constants)
         factor, averaged = (self._identity, constants) if self.varies else (constants, ())
         hyper: tuple[np.ndarray, ...] = ()
         if self.hyper_dimension:
@@ -126,10 +139,12 @@ class Kernel:
     def propose(self, state: State, noise: np.ndarray, scales: Scales) -> tuple[State, float]:
         """Return the proposal from a state for given noise, and its log acceptance ratio."""
         none = np.zeros(self.hyper_dimension, dtype=self.dtype)
+        noise = checked_vector("noise", noise, self.dimension, self.dtype)
         return self._call(state, noise, scales, _MAIN, none)
 
     def propose_hyper(self, state: State, noise: np.ndarray, scales: Scales) -> tuple[State, float]:
         """Return the proposal of an interweaving move, and its log acceptance ratio."""
+        noise = checked_vector("noise", noise, self.hyper_dimension, self.dtype)
         return self._call(state, np.zeros_like(state.x), scales, _HYPER, noise)
 
     def _call(
@@ -140,6 +155,8 @@ class Kernel:
         is_hyper: np.ndarray,
         hyper_noise: np.ndarray,
     ) -> tuple[State, float]:
+        check_state(state)
+        check_scales("scales", scales)
         inputs = self._transition_inputs(state, noise, scales, is_hyper, hyper_noise)
         log_ratio, x, logp, force, *rest = self._transition(*inputs)
         proposed = state._replace(x=x, logp=logp, force=force)
@@ -185,10 +202,11 @@ class Kernel:
         scales : Scales
             The scales for a step size: ``kernel.scales(step_size)``.
         """
-        count = len(noises)
+        noise = self._checked("noises", Noise(noises, log_uniforms), self.dimension)
+        count = len(noise.normals)
         if not count:
             return state, Info()
-        state, record = self.draws(state, count, Noise(noises, log_uniforms), scales)
+        state, record = self.draws(state, count, noise, scales)
         return state, record.info(0, count)
 
     def draws(
@@ -218,9 +236,14 @@ class Kernel:
         hyper_scales : Scales, optional
             The scales of the interweaving moves.
         """
-        noise = self._checked(noise)
-        hyper_noise = self._checked(hyper_noise or self._no_hyper_noise())
-        hyper_scales = hyper_scales or scales
+        check_state(state)
+        noise = self._checked("noise", noise, self.dimension)
+        hyper_noise = self._no_hyper_noise() if hyper_noise is None else hyper_noise
+        hyper_noise = self._checked("hyper_noise", hyper_noise, self.hyper_dimension)
+        check_rows(per_draw, every, len(noise.normals), len(hyper_noise.normals))
+        hyper_scales = scales if hyper_scales is None else hyper_scales
+        check_scales("scales", scales)
+        check_scales("hyper_scales", hyper_scales)
         arguments = per_draw, every, noise, scales, hyper_noise, hyper_scales
         if self._loop is _NOT_MADE:
             self._make_loop(state)
@@ -236,8 +259,8 @@ class Kernel:
             return self._compiled_draws(state, *arguments)
         return self._python_draws(state, *arguments)
 
-    def _checked(self, noise: Noise) -> Noise:
-        return Noise(np.ascontiguousarray(noise.normals, dtype=self.dtype), noise.log_uniforms)
+    def _checked(self, name: str, noise: Noise, dimension: int) -> Noise:
+        return checked_noise(name, noise, dimension, self.dtype)
 
     def _no_hyper_noise(self) -> Noise:
         return Noise(np.zeros((0, self.hyper_dimension), dtype=self.dtype), np.zeros(0))

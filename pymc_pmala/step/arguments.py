@@ -22,7 +22,7 @@ from pymc_pmala.arguments import (
     is_number,
     shown,
 )
-from pymc_pmala.kernel.integrators import INTEGRATORS
+from pymc_pmala.kernel.checks import check_integrator
 
 __all__ = [
     "check_arguments",
@@ -75,10 +75,7 @@ def check_options(
     thin: int | None,
 ) -> None:
     """Check the options that do not depend on the model."""
-    if not isinstance(integrator, str) or integrator not in INTEGRATORS:
-        raise ValueError(
-            f"Unknown integrator {shown(integrator)}. Choose one of {sorted(INTEGRATORS)}."
-        )
+    check_integrator(integrator)
     if step_size is not None and not (is_number(step_size) and 0 < step_size < math.inf):
         raise ValueError(
             f"step_size must be a positive number, but is {shown(step_size)}. Omit it to start "

@@ -247,11 +247,12 @@ class Diagnosis(WithSamplingState):
         # If the steps are too small, that has already been reported.
         if not slow or "small steps" in self.told:
             return None
+        moves = "one transition" if transitions == 1 else f"{transitions} transitions"
         return self._tell_once(
             "slow",
             WarningType.CONVERGENCE,
             f"Draws hardly move {', '.join(slow)}: the autocorrelation between successive draws is "
-            f"{correlations.max():.2f}, with {transitions} transitions per draw. Check r-hat "
+            f"{correlations.max():.2f}, with {moves} per draw. Check r-hat "
             "and ESS before you use them. Tune longer if the chain has not converged. In a "
             "hierarchical model, do not switch interweaving off, and see with `explain_metric` "
             "whether it applies. Use proper priors if the posterior is improper. Otherwise, take "

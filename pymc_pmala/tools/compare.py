@@ -281,8 +281,8 @@ def _choose(
     unknown = [s for s in chosen.values() if not callable(s) and s not in list(NAMES)]
     if unknown:
         raise ValueError(
-            f"Unknown samplers {unknown}. Expected some of {list(NAMES)}, or a mapping from "
-            "names to functions that return a step method."
+            f"steps lists unknown samplers, {shown(unknown)}. Expected some of {list(NAMES)}, or a "
+            "mapping from names to functions that return a step method."
         )
     if "nutpie" in chosen.values() and not has_nutpie:
         raise ImportError("nutpie is not installed. Run `pip install nutpie`, or omit it.")

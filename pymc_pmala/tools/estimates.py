@@ -10,8 +10,13 @@ import pandas as pd
 import pymc as pm
 import pytensor.tensor as pt
 import xarray as xr
+from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.basic import Constant
+from pytensor.graph.traversal import ancestors
+from pytensor.tensor.random.type import RandomType
 from pytensor.tensor.variable import TensorVariable
 
+from pymc_pmala.arguments import check_flag, check_function, check_metric, context_model, shown
 from pymc_pmala.metric import MetricChoice
 from pymc_pmala.stack_traces import no_stack_traces
 from pymc_pmala.tools.control_variates import Estimates, Series, control_means
@@ -103,14 +108,8 @@ def posterior_mean(
     ...     idata = pm.sample()  # doctest: +SKIP
     ...     posterior_mean(idata)  # doctest: +SKIP
     """
-    model = pm.modelcontext(model)
-    dataset = posterior_dataset(idata)
-    names = list(dataset.data_vars) if var_names is None else np.atleast_1d(var_names).tolist()
-    unknown = [name for name in names if name not in dataset]
-    if unknown:
-        raise ValueError(
-            f"Unknown variables {unknown}. The posterior has {sorted(map(str, dataset.data_vars))}."
-        )
+    model, dataset = _checked(idata, model, metric, progressbar)
+    names = _names(var_names, dataset)
     quantities = [variable_quantity(dataset[name], model) for name in names]
     return _table(quantities, corrected_estimates(dataset, model, quantities, metric, progressbar))
 
@@ -143,11 +142,34 @@ def posterior_expectation(
     pandas.DataFrame
         One row for each element of the result, with the columns of `posterior_mean`.
     """
-    model = pm.modelcontext(model)
-    dataset = posterior_dataset(idata)
+    model, dataset = _checked(idata, model, metric, progressbar)
     quantity = _function(f, dataset, model)
     estimates = corrected_estimates(dataset, model, [quantity], metric, progressbar)
     return _table([quantity], estimates)
+
+
+def _checked(
+    idata: Any, model: pm.Model | None, metric: MetricChoice, progressbar: bool
+) -> tuple[pm.Model, xr.Dataset]:
+    """Check the arguments that both functions have; return the model and the draws."""
+    check_metric(metric)
+    check_flag("progressbar", progressbar)
+    return context_model(model), posterior_dataset(idata)
+
+
+def _names(var_names: Any, dataset: xr.Dataset) -> list[str]:
+    """Return the names of the variables to estimate."""
+    known = sorted(map(str, dataset.data_vars))
+    if var_names is None:
+        return list(dataset.data_vars)
+    names = [var_names] if isinstance(var_names, str) else var_names
+    is_list = isinstance(names, Sequence | np.ndarray) and not isinstance(names, bytes)
+    if not is_list or not np.size(names) or any(name not in known for name in np.ravel(names)):
+        raise ValueError(
+            f"var_names must be some of the variables of the posterior, {known}, but is "
+            f"{shown(var_names)}."
+        )
+    return list(names)
 
 
 def corrected_estimates(
@@ -221,13 +243,18 @@ def _function(
     graph, values = None, None
     if isinstance(f, TensorVariable):
         graph = f
+        if not _is_of(f, model):
+            raise ValueError(
+                "f must be an expression in the variables of the model, but depends on others."
+            )
     else:
+        check_function("f", f)
         names = list(inspect.signature(f).parameters)
         unknown = [n for n in names if n not in dataset]
         if unknown or not names:
             raise ValueError(
-                f"The parameters of the function must be variables of the posterior, "
-                f"{sorted(map(str, dataset.data_vars))}, but they are {names}."
+                "f must be a function of variables of the posterior, "
+                f"{sorted(map(str, dataset.data_vars))}, but its parameters are {names}."
             )
         graph = _symbolic(f, [model.named_vars.get(n) for n in names])
     if graph is None:
@@ -241,6 +268,15 @@ def _function(
         name=name,
     )
     return variable_quantity(array, model)._replace(graph=graph)
+
+
+def _is_of(graph: TensorVariable, model: pm.Model) -> bool:
+    """Whether an expression depends on nothing but a model's variables and data."""
+    roots = [v for v in ancestors([graph], blockers=model.basic_RVs) if v.owner is None]
+    return all(
+        isinstance(v, Constant | SharedVariable) and not isinstance(v.type, RandomType)
+        for v in roots
+    )
 
 
 def _symbolic(f: Callable[..., Any], variables: Sequence[Any]) -> TensorVariable | None:

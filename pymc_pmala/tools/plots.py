@@ -102,6 +102,8 @@ def plot_metric(
 def plot_tuning(idata: Any, *, step: Any = None, axes: Sequence[Any] | None = None) -> Any:
     """Plot step size and acceptance rate during tuning and sampling.
 
+    In a compound step, the style of a line tells the step methods apart, in their order.
+
     Parameters
     ----------
     idata : InferenceData or DataTree
@@ -153,8 +155,11 @@ def plot_tuning(idata: Any, *, step: Any = None, axes: Sequence[Any] | None = No
     if step is not None:
         largest = step.chain.step_size_adaptation.largest
         steps.axhline(largest, color=GREY, lw=1, ls=":", label="largest")
-        acceptance.axhline(step.target_accept, color=GREY, lw=1, ls=":", label="target")
-        acceptance.legend(frameon=False, fontsize="small", loc="upper right")
+        acceptance.axhline(step.target_accept, color=GREY, lw=1, ls=":")
+        acceptance.annotate(
+            "target", (1, step.target_accept), xycoords=("axes fraction", "data"), xytext=(-2, -4),
+            textcoords="offset points", color=GREY, ha="right", va="top",
+        )  # fmt: skip
     for ax in both:
         ax.axvline(tuned - 0.5, color=GREY, lw=1, ls="--")
         ax.margins(x=0.01)

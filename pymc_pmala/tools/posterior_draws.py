@@ -11,6 +11,7 @@ from pymc.vartypes import continuous_types
 from pytensor.graph.replace import clone_replace
 from pytensor.tensor.variable import TensorVariable
 
+from pymc_pmala.arguments import check_draws
 from pymc_pmala.compile import compile_graph
 
 __all__ = [
@@ -24,12 +25,8 @@ __all__ = [
 
 def posterior_dataset(idata: Any) -> xr.Dataset:
     """Posterior group of ``InferenceData`` or ``DataTree``, with chains and draws first."""
-    group = getattr(idata, "posterior", None)
-    if group is None:
-        raise ValueError(
-            f"There is no posterior group in the {type(idata).__name__}. Pass what `pm.sample` "
-            "returns."
-        )
+    check_draws(idata, "posterior")
+    group = idata.posterior
     dataset = group.to_dataset() if isinstance(group, xr.DataTree) else group
     return dataset.transpose("chain", "draw", ...)
 

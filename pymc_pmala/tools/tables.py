@@ -2,6 +2,7 @@
 
 import html
 import io
+import shutil
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -53,8 +54,10 @@ class Tabular:
     def __str__(self) -> str:
         """Render as plain text."""
         out = io.StringIO()
-        # Wide enough for any table. In a notebook, rich would display it and write nothing.
-        console = Console(file=out, width=1000, color_system=None, force_jupyter=False)
+        # As wide as the terminal; in a file, wide enough for any table. In a notebook, rich would
+        # display it and write nothing.
+        width = max(80, shutil.get_terminal_size((1000, 24)).columns)
+        console = Console(file=out, width=width, color_system=None, force_jupyter=False)
         console.print(self.__rich__())
         return out.getvalue().rstrip()
 
