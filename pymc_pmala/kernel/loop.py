@@ -133,11 +133,10 @@ def compiled_loop(
         "math": math,
         "call_at": call_at_signature(compiled.signature),
     }
-    with config.change_flags(numba__fastmath=False):
-        written = compile_numba_function_src(text, _NAME, environment, cache_key=key)
-        loop = numba_njit(
-            written, final_function=True, cache=key is not None, fastmath=False, error_model="numpy"
-        )
+    written = compile_numba_function_src(text, _NAME, environment, cache_key=key)
+    loop = numba_njit(
+        written, final_function=True, cache=key is not None, fastmath=False, error_model="numpy"
+    )
     return partial(loop, address_of(compiled))
 
 
