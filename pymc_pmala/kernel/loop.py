@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from hashlib import sha256
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ from pymc_pmala.version import cache_version
 __all__ = ["compiled_loop"]
 
 _NAME = "transitions"
+# pytensor's settings are global, and chains in threads compile their loops at the same time.
+_settings = Lock()
 
 # A proposal is rejected if the ratio is not finite. Outside the support this is an ordinary
 # rejection; elsewhere it is a divergence, because the geometry cannot be computed there.
@@ -133,7 +136,7 @@ def compiled_loop(
         "math": math,
         "call_at": call_at_signature(compiled.signature),
     }
-    with config.change_flags(numba__fastmath=False):
+    with _settings, config.change_flags(numba__fastmath=False):
         written = compile_numba_function_src(text, _NAME, environment, cache_key=key)
         loop = numba_njit(
             written, final_function=True, cache=key is not None, fastmath=False, error_model="numpy"
