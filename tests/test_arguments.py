@@ -279,7 +279,7 @@ DRAWS = {
     "per_draw": set(),
     "noise": set(),
     "scales": set(),
-    "every": set(),
+    "every": {"zero"},
     "hyper_noise": {"none"},
     "hyper_scales": {"none"},
 }
@@ -291,8 +291,6 @@ def test_options_of_draws(kernel, option, value):
         "state": kernel.init(kernel.start), "per_draw": 2, "scales": kernel.scales(1.0),
         "noise": Noise(np.zeros((4, 3)), np.zeros(4)),
     }  # fmt: skip
-    if option == "every":
-        others["hyper_noise"] = Noise(np.zeros((4, 0)), np.zeros(4))
     assert_clear(complaint(kernel.draws, option, value, **others), option)
 
 
@@ -364,6 +362,7 @@ class Effects(Op):
             "restore": {"function", "class"},
             "log_jacobian": {"function", "class"},
             "kept": set(),
+            "form": {"text"},
         }
     ),
 )

@@ -174,6 +174,8 @@ def _check(found: Any, rule: Rule, factor: Factor) -> None:
     for name in ("standardise", "restore", "log_jacobian"):
         if not callable(function := getattr(found, name)):
             raise TypeError(f"{said}: {name} must be a function, but is {shown(function)}.")
+    if not isinstance(found.form, str):
+        raise TypeError(f"{said}: form must be a few words, but is {shown(found.form)}.")
     for name in ("parameters", "kept"):
         listed = getattr(found, name)
         if not (isinstance(listed, tuple) and all(isinstance(v, Variable) for v in listed)):

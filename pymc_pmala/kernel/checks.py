@@ -98,7 +98,7 @@ def check_rows(per_draw: Any, every: Any, rows: int, hyper_rows: int) -> None:
             f"per_draw must be an integer that divides the {rows} rows of noise, but is "
             f"{shown(per_draw)}."
         )
-    if not hyper_rows:
+    if not hyper_rows and _is_count(every, least=0):
         return
     if not _is_count(every) or per_draw % every:
         raise ValueError(
@@ -111,5 +111,5 @@ def check_rows(per_draw: Any, every: Any, rows: int, hyper_rows: int) -> None:
         )
 
 
-def _is_count(value: Any) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) > 0
+def _is_count(value: Any, least: int = 1) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= least
