@@ -76,7 +76,9 @@ def test_a_sampler_that_fails_does_not_end_the_comparison(comparison):
     assert comparison.samplers[-1].trouble == "failed, RuntimeError: no such luck"
 
 
-def test_prints_as_text_and_as_html(comparison):
+def test_prints_as_text_and_as_html(comparison, monkeypatch):
+    # Wide enough for headings of one line.
+    monkeypatch.setenv("COLUMNS", "200")
     for rendered in (str(comparison), repr(comparison), comparison._repr_html_()):
         for word in ("PMALA", "bulk ESS", "s to 400", "set-up (s)", "MCSE", "no such luck"):
             assert word in rendered
