@@ -7,15 +7,22 @@ import pymc as pm
 from pymc.pytensorf import compile as pymc_compile
 from pytensor.compile.mode import Mode, get_mode
 from pytensor.graph.basic import Variable
+from pytensor.graph.traversal import ancestors
 from pytensor.link.jax.linker import JAXLinker
+from pytensor.tensor.blockwise import Blockwise
+from pytensor.tensor.subtensor import AdvancedSubtensor
 
 from pymc_pmala.compile.linkers import own_linker
-from pymc_pmala.compile.rewrites import blocks, copies, loops, sums, switches
+from pymc_pmala.compile.rewrites import blocks, loops, sums, switches
 from pymc_pmala.stack_traces import no_stack_traces
 
 __all__ = ["compile_graph"]
 
 _INTERPRETED = Mode(linker="py", optimizer="fast_run").excluding("fusion", "inplace")
+
+# If indexing is batched over copies of its index, as in a marginalised model, this rewrite and one
+# of pytensor's for DimShuffle undo each other forever.
+_ENDLESS = ("local_blockwise_alloc_inputs",)
 
 
 @no_stack_traces()
@@ -52,8 +59,10 @@ def compile_graph(
     given = get_mode(mode)
     linker = own_linker(given.linker) or given.linker
     rewrites = given.provided_optimizer.including(
-        blocks.REWRITE, copies.REWRITE, loops.REWRITE, switches.REWRITE, sums.REWRITE
-    ).excluding(copies.REPLACED)
+        blocks.REWRITE, loops.REWRITE, switches.REWRITE, sums.REWRITE
+    )
+    if _has_batched_gather(outputs):
+        rewrites = rewrites.excluding(*_ENDLESS)
     by_jax = isinstance(linker, JAXLinker)
     if by_jax:
         from pymc_pmala.compile.jax import ToNumpy, register_callbacks
@@ -64,3 +73,12 @@ def compile_graph(
         function = pymc_compile(list(inputs), list(outputs), mode=Mode(linker, rewrites), **options)
     function.trust_input = True
     return ToNumpy(function) if by_jax else function
+
+
+def _has_batched_gather(outputs: Sequence[Variable]) -> bool:
+    return any(
+        isinstance(variable.owner.op, Blockwise)
+        and isinstance(variable.owner.op.core_op, AdvancedSubtensor)
+        for variable in ancestors(outputs)
+        if variable.owner is not None
+    )
