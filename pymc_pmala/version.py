@@ -13,7 +13,7 @@ except PackageNotFoundError:
     # The package is on the path but not installed.
     __version__ = "unknown"
 
-_COMPILED = ("compile/numba/*.py", "compile/blocked.py", "factorization/banded.py")
+_COMPILED = ("compile/numba/**/*.py", "compile/blocked.py", "factorization/banded.py")
 """Files that contain or generate the source code compiled by numba."""
 
 

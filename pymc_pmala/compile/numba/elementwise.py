@@ -1,16 +1,23 @@
-"""Elementwise operations and sums as nested loops."""
+"""Elementwise operations and reductions as nested loops."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from pytensor.graph.basic import Apply, Variable
-from pytensor.scalar.basic import Add, Composite, ScalarInnerGraphOp, get_scalar_type
+from pytensor.scalar.basic import AND, OR, Add, Composite, ScalarInnerGraphOp, get_scalar_type
 from pytensor.tensor.elemwise import CAReduce
 
 from pymc_pmala.compile.numba.scalars import expression
 from pymc_pmala.compile.numba.source import Source, is_scalar
 
-__all__ = ["broadcast", "is_sum", "place", "write_elementwise", "write_scalars", "write_sum"]
+__all__ = [
+    "broadcast",
+    "is_reduction",
+    "place",
+    "write_elementwise",
+    "write_reduction",
+    "write_scalars",
+]
 
 Term = tuple[str, int]
 """A name or a literal, and the number of loops that enclose it."""
@@ -150,7 +157,7 @@ def write_elementwise(
     results = apply_scalar_op(op.scalar_op, scalar_node, terms, source, nest.compute)
     for position, (output, (result, _)) in enumerate(zip(node.outputs, results, strict=True)):
         for reduced in sums.get(output, []):
-            add_sum(reduced, result, nest)
+            add_reduction(reduced, result, nest)
         if stored(output):
             overwritten = op.inplace_pattern.get(position)
             if overwritten is not None and output not in source.values:
@@ -162,40 +169,40 @@ def write_elementwise(
     nest.write()
 
 
-def write_sum(node: Apply, source: Source) -> None:
-    """Write the loops of a sum."""
+def write_reduction(node: Apply, source: Source) -> None:
+    """Write the loops of a reduction, such as a sum."""
     [summand] = node.inputs
     nest = Nest(source, source.lengths(summand))
     name, _ = nest.read(summand)
-    add_sum(node, name, nest)
+    add_reduction(node, name, nest)
     nest.write()
 
 
-def add_sum(node: Apply, name: str, nest: Nest) -> None:
-    """Add the sum over a name in the innermost loop to nested loops."""
+def add_reduction(node: Apply, name: str, nest: Nest) -> None:
+    """Add the reduction over a name in the innermost loop to nested loops."""
     source, op, [output] = nest.source, node.op, node.outputs
     ndim = len(nest.lengths)
     axes = range(ndim) if op.axis is None else op.axis
     kept = [axis for axis in range(ndim) if axis not in axes]
-    zero = "0.0" if output.type.dtype.startswith("float") else "0"
+    first, combine = _reduction(node)
     if not kept:
         total = source.fresh("s")
-        nest.before[0].append(f"{total} = {zero}")
-        nest.innermost.append(f"{total} += {name}")
+        nest.before[0].append(f"{total} = {first}")
+        nest.innermost.append(combine(total, name))
         source.bind_scalar(output, total)
         return
     lengths = [nest.lengths[axis] for axis in kept]
     element = place(output, lengths, source)([nest.indices[axis] for axis in kept])
     if kept == list(range(len(kept))):
         total = source.fresh("s")
-        nest.before[len(kept)].append(f"{total} = {zero}")
-        nest.innermost.append(f"{total} += {name}")
+        nest.before[len(kept)].append(f"{total} = {first}")
+        nest.innermost.append(combine(total, name))
         nest.after[len(kept)].append(f"{element} = {total}")
         return
     at = source.value(output).at
     with source.nest(lengths) as indices:
-        source.put(f"{at(indices)} = {zero}")
-    nest.innermost.append(f"{element} += {name}")
+        source.put(f"{at(indices)} = {first}")
+    nest.innermost.append(combine(element, name))
 
 
 def broadcast(source: Source, variable: Variable) -> Callable[[Sequence[str]], str]:
@@ -237,11 +244,31 @@ def common_lengths(node: Apply, source: Source) -> list[int | str]:
     return lengths
 
 
-def is_sum(node: Apply) -> bool:
-    """Return whether a node is a sum that `write_sum` can write."""
+Combine = Callable[[str, str], str]
+"""Takes the source code of a result and of one more element, and returns that of a statement."""
+
+_REDUCTIONS: dict[type, tuple[str, tuple[str, ...], Combine]] = {
+    Add: ("0", ("float64", "float32", "int64"), lambda total, x: f"{total} += {x}"),
+    AND: ("True", ("bool",), lambda total, x: f"{total} = {total} & {x}"),
+    OR: ("False", ("bool",), lambda total, x: f"{total} = {total} | {x}"),
+}
+
+
+def _reduction(node: Apply) -> tuple[str, Combine]:
+    """Return the source code of what a reduction starts from, and how it goes on."""
+    first, _, combine = _REDUCTIONS[type(node.op.scalar_op)]
+    is_real = node.outputs[0].type.dtype.startswith("float")
+    return ("0.0" if is_real else first), combine
+
+
+def is_reduction(node: Apply) -> bool:
+    """Return whether a node is a reduction that `write_reduction` can write."""
+    if not isinstance(node.op, CAReduce) or type(node.op.scalar_op) not in _REDUCTIONS:
+        return False
+    _, dtypes, _ = _REDUCTIONS[type(node.op.scalar_op)]
+    is_logical = dtypes == ("bool",)
     return (
-        isinstance(node.op, CAReduce)
-        and isinstance(node.op.scalar_op, Add)
-        and node.outputs[0].type.dtype in ("float64", "float32", "int64")
+        node.outputs[0].type.dtype in dtypes
+        and not (is_logical and node.inputs[0].type.dtype != "bool")
         and not (node.op.axis is not None and len(node.op.axis) == 0)
     )

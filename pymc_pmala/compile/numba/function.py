@@ -27,12 +27,13 @@ from pymc_pmala.compile.numba import (  # noqa: F401 (they register their rules)
     linear_algebra,
     views,
 )
+from pymc_pmala.compile.numba.assembly import Library, assemble
 from pymc_pmala.compile.numba.dispatch import write_node
 from pymc_pmala.compile.numba.elementwise import (
-    is_sum,
+    is_reduction,
     write_elementwise,
+    write_reduction,
     write_scalars,
-    write_sum,
 )
 from pymc_pmala.compile.numba.loops import write_scan
 from pymc_pmala.compile.numba.source import Source, is_scalar
@@ -63,6 +64,7 @@ def graph_function(fgraph: Any) -> tuple[Callable, str | None]:
     names = []
     for variable in fgraph.inputs:
         names.append(source.fresh("x"))
+        source.declare(names[-1], variable)
         if is_scalar(variable) and hasattr(variable.type, "ndim"):
             number = source.fresh("s")
             source.put(f"{number} = {names[-1]}[()]")
@@ -77,10 +79,13 @@ def graph_function(fgraph: Any) -> tuple[Callable, str | None]:
     if config.numba__cache and source.keys is not None:
         parts = [str(cache_version()), text, *source.keys]
         key = sha256("\n".join(parts).encode()).hexdigest()
+    text, regions = assemble(
+        text, source.types, Library(source.functions, source.routines, source.products)
+    )
     function = compile_numba_function_src(
         text,
         _NAME,
-        {"__name__": __name__, "np": np, "math": math} | source.environment,
+        {"__name__": __name__, "np": np, "math": math} | source.environment | regions,
         cache_key=key,
     )
     return function, key
@@ -101,7 +106,8 @@ def write_graph(fgraph: Any, source: Source) -> None:
         for position in positions
     }
     sums: dict[Variable, list[Apply]] = {
-        variable: [node for node in users if is_sum(node)] for variable, users in clients.items()
+        variable: [node for node in users if is_reduction(node)]
+        for variable, users in clients.items()
     }
 
     def stored(variable: Variable) -> bool:
@@ -120,8 +126,8 @@ def write_graph(fgraph: Any, source: Source) -> None:
             write_elementwise(node, source, sums, stored)
             if not is_scalar(node.outputs[0]):
                 absorbed.update(n for output in node.outputs for n in sums.get(output, []))
-        elif is_sum(node) and not is_scalar(node.inputs[0]):
-            write_sum(node, source)
+        elif is_reduction(node) and not is_scalar(node.inputs[0]):
+            write_reduction(node, source)
         elif isinstance(node.op, Scan) and write_scan(node, source, write_graph):
             pass
         elif _is_plain_graph(node.op):
@@ -179,9 +185,11 @@ def _call(node: Apply, source: Source) -> None:
     source.put(f"{', '.join(results)} = {called}({arguments})")
     for variable, result in zip(node.outputs, results, strict=True):
         if is_scalar(variable):
+            source.declare(result, variable)
             number = source.fresh("s")
             tensor = hasattr(variable.type, "ndim")
             source.put(f"{number} = {result}[()]" if tensor else f"{number} = {result}")
             source.bind_scalar(variable, number)
         else:
+            source.declare(result, variable)
             source.bind(variable, result)

@@ -6,7 +6,8 @@ was nine tenths of the compile time of a transition. Here operands are contiguou
 and a plain call of the BLAS or a few nested loops are enough.
 """
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from copy import copy
 from functools import cache
 from typing import Any
@@ -23,6 +24,7 @@ from pytensor.tensor.math import Dot
 
 from pymc_pmala.compat import Cholesky, SolveTriangular
 from pymc_pmala.compile.numba.dispatch import Destroyed, write_node
+from pymc_pmala.compile.numba.elementwise import place
 from pymc_pmala.compile.numba.options import NJIT_OPTIONS
 from pymc_pmala.compile.numba.source import Source
 from pymc_pmala.version import cache_version
@@ -31,6 +33,8 @@ __all__ = ["with_routines"]
 
 # Above this number of rows LAPACK is faster than plain loops.
 _MAX_ROWS = 32
+# From this number of multiplications on the BLAS is faster than plain loops.
+_FEW = 2048
 
 
 @write_node.register(Blockwise)
@@ -43,52 +47,78 @@ def _unbatched(op: Blockwise, node: Apply, source: Source, destroyed: Destroyed)
 
 @write_node.register(Dot)
 def _product(op: Dot, node: Apply, source: Source, destroyed: Destroyed) -> bool:
-    routine = _product_routine(node)
-    if routine is None:
+    left, right = node.inputs
+    if not _is_product(node):
         return False
-    _call(routine, node, source)
+    [rows, inner], [other, columns] = source.lengths(left), source.lengths(right)
+    if inner != other:
+        # Never where both are known.
+        source.put(f"if {inner} != {other}:")
+        source.put("    raise ValueError('The shapes of two matrices do not match')")
+    lengths = [rows, columns]
+    known = [n for n in (*lengths, inner) if isinstance(n, int)]
+    if len(known) == 3 and math.prod(known) < _FEW:
+        _write_product(node, source, inner, lengths)
+    else:
+        source.products.add(_fill(_multiply, node, source, lengths))
     return True
 
 
-def _product_routine(node: Apply) -> Callable | None:
+def _write_product(
+    node: Apply, source: Source, inner: int | str, lengths: Sequence[int | str]
+) -> None:
+    """Write the loops of a product."""
+    [left, right], [output] = node.inputs, node.outputs
+    rows, columns = lengths
+    at_left, at_right = source.value(left).at, source.value(right).at
+    at = place(output, lengths, source)
+    with source.nest([rows]) as [i]:
+        with source.nest([columns]) as [j]:
+            source.put(f"{at([i, j])} = 0.0")
+        with source.nest([inner]) as [k]:
+            factor = source.compute(at_left([i, k]))
+            with source.nest([columns]) as [j]:
+                source.put(f"{at([i, j])} += {factor} * {at_right([k, j])}")
+
+
+def _is_product(node: Apply) -> bool:
     left, right = node.inputs
-    if not _have_one_float_type(left, right) or left.type.ndim != 2 or right.type.ndim != 2:
-        return None
-    # The BLAS has faster routines for products with a vector.
-    if right.type.shape[1] == 1:
-        return _matrix_column
-    return _row_matrix if left.type.shape[0] == 1 else _matrix_matrix
+    return _have_one_float_type(left, right) and left.type.ndim == right.type.ndim == 2
 
 
 @write_node.register(SolveTriangular)
 def _solve_triangular(op: Any, node: Apply, source: Source, destroyed: Destroyed) -> bool:
-    routine = _substitution_routine(op, node)
-    if routine is None:
+    if not _is_small_system(op, node):
         return False
     # pytensor may let the solution overwrite the right-hand side, but it need not.
-    _call(routine, node, source, str(op.lower))
+    routine = _SUBSTITUTIONS[node.inputs[1].type.ndim]
+    _fill(routine, node, source, source.lengths(node.inputs[1]), str(op.lower))
     return True
 
 
-def _substitution_routine(op: Any, node: Apply) -> Callable | None:
+def _is_small_system(op: Any, node: Apply) -> bool:
     matrix, right = node.inputs
     n = matrix.type.shape[0]
-    if not _have_one_float_type(matrix, right) or matrix.type.ndim != 2:
-        return None
-    if n is None or n > _MAX_ROWS or op.unit_diagonal:
-        return None
-    return _substitute_vector if right.type.ndim == 1 else _substitute_columns
+    return (
+        _have_one_float_type(matrix, right)
+        and matrix.type.ndim == 2
+        and n is not None
+        and n <= _MAX_ROWS
+        and matrix.type.shape[1] == right.type.shape[0] == n
+        and right.type.ndim in _SUBSTITUTIONS
+        and not op.unit_diagonal
+    )
 
 
 @write_node.register(Cholesky)
 def _cholesky(op: Any, node: Apply, source: Source, destroyed: Destroyed) -> bool:
     [matrix] = node.inputs
     n = matrix.type.shape[0]
-    if matrix.type.ndim != 2 or matrix.type.dtype != "float64":
+    if matrix.type.ndim != 2 or matrix.type.dtype != "float64" or matrix.type.shape[1] != n:
         return False
     if n is None or n > _MAX_ROWS or not op.lower:
         return False
-    _call(_factorise, node, source)
+    _fill(_factorise, node, source, [n, n])
     return True
 
 
@@ -96,32 +126,49 @@ def _have_one_float_type(left: Variable, right: Variable) -> bool:
     return left.type.dtype == right.type.dtype and left.type.dtype in ("float32", "float64")
 
 
-def _call(routine: Callable, node: Apply, source: Source, *options: str) -> None:
-    """Write a call of a routine with the inputs of a node as arrays."""
-    if config.numba__cache:
-        routine = _cached(routine, cache_version())
+def _fill(
+    routine: Callable, node: Apply, source: Source, lengths: Sequence[int | str], *options: str
+) -> str:
+    """Write a call of a routine that fills an array, and return its name.
+
+    The arguments are the inputs of a node as arrays.
+    """
+    [output] = node.outputs
+    arguments = [source.array(variable) for variable in node.inputs]
+    result = source.allocate(lengths, output.type.dtype)
     # The key of the whole function is salted with the source of this file.
-    called = source.constant(routine, f"{__name__}.{routine.__name__}")
-    arguments = [*[source.array(variable) for variable in node.inputs], *options]
-    result = source.fresh("r")
-    source.put(f"{result} = {called}({', '.join(arguments)})")
-    source.bind(node.outputs[0], result)
+    key = f"{__name__}.{routine.__name__}"
+    called = source.constant(_cached(routine, cache_version()), key)
+    source.routines[called] = routine
+    source.put(f"{called}({', '.join([*arguments, *options, result])})")
+    source.bind(output, result, lengths)
+    return called
 
 
 @cache
 def _cached(routine: Callable, version: int) -> Callable:
-    """Keep the machine code of a routine in pytensor's cache, for use in other graphs."""
+    """Compile a routine by numba, and keep the machine code in pytensor's cache."""
+    inner = _compiled(routine)
+    if not config.numba__cache:
+        return inner
     name = routine.__name__
     function = compile_numba_function_src(
         f"def {name}(*arguments): return routine(*arguments)",
         name,
-        {"__name__": __name__, "routine": routine},
+        {"__name__": __name__, "routine": inner},
         cache_key=f"{__name__}.{name} {version}",
     )
     return numba_njit(function, cache=True, **NJIT_OPTIONS)
 
 
-def _contiguous(matrix: np.ndarray) -> np.ndarray:
+_compiled = numba_njit(**NJIT_OPTIONS)
+
+# ---- Routines --------------------------------------------------------------------------
+#
+# They are written in the language that `assembly` translates.
+
+
+def _contiguous(matrix):
     return np.asarray(matrix)
 
 
@@ -132,53 +179,31 @@ def _contiguous_impl(matrix):
     return lambda matrix: matrix
 
 
-_routine = numba_njit(**NJIT_OPTIONS)
+def _multiply(left, right, product):
+    np.dot(_contiguous(left), _contiguous(right), product)
 
 
-@_routine
-def _matrix_matrix(left, right):
-    return np.dot(_contiguous(left), _contiguous(right))
-
-
-@_routine
-def _matrix_column(left, right):
-    vector = np.ascontiguousarray(right).reshape(right.size)
-    return np.dot(_contiguous(left), vector).reshape((left.shape[0], 1))
-
-
-@_routine
-def _row_matrix(left, right):
-    vector = np.ascontiguousarray(left).reshape(left.size)
-    return np.dot(vector, _contiguous(right)).reshape((1, right.shape[1]))
-
-
-@_routine
-def _substitute_vector(matrix, right, lower):
-    """Solve a triangular system for one right-hand side."""
-    n = len(right)
-    if matrix.shape != (n, n):
-        raise ValueError("The shapes of a triangular matrix and of a right-hand side do not match")
-    x = np.empty(n, right.dtype)
+def _substitute_vector(matrix, right, lower, x):
+    n = right.shape[0]
     for k in range(n):
         i = k if lower else n - 1 - k
-        start, stop = (0, i) if lower else (i + 1, n)
+        start = 0 if lower else i + 1
+        stop = i if lower else n
         total = right[i]
         for j in range(start, stop):
             total -= matrix[i, j] * x[j]
         x[i] = total / matrix[i, i]
-    return x
 
 
-@_routine
-def _substitute_columns(matrix, right, lower):
-    """Solve a triangular system for the columns of a matrix."""
-    n, columns = right.shape
-    if matrix.shape != (n, n):
-        raise ValueError("The shapes of a triangular matrix and of a right-hand side do not match")
-    x = right.copy()
+def _substitute_columns(matrix, right, lower, x):
+    n = right.shape[0]
+    columns = right.shape[1]
     for k in range(n):
         i = k if lower else n - 1 - k
-        start, stop = (0, i) if lower else (i + 1, n)
+        start = 0 if lower else i + 1
+        stop = i if lower else n
+        for c in range(columns):
+            x[i, c] = right[i, c]
         for j in range(start, stop):
             factor = matrix[i, j]
             for c in range(columns):
@@ -186,29 +211,33 @@ def _substitute_columns(matrix, right, lower):
         pivot = matrix[i, i]
         for c in range(columns):
             x[i, c] /= pivot
-    return x
 
 
-@_routine
-def _factorise(matrix):
+_SUBSTITUTIONS: dict[int, Callable] = {1: _substitute_vector, 2: _substitute_columns}
+
+
+def _factorise(matrix, factor):
     """Lower Cholesky factor; all NaN if the matrix is not positive definite."""
-    n = len(matrix)
-    factor = np.zeros((n, n))
+    n = matrix.shape[0]
+    for i in range(n):
+        for j in range(n):
+            factor[i, j] = 0.0
     for j in range(n):
-        pivot = matrix[j, j]
+        square = matrix[j, j]
         for k in range(j):
-            pivot -= factor[j, k] * factor[j, k]
-        # Written such that NaN is caught, too.
-        if not pivot > 0.0:
-            return np.full((n, n), np.nan)
-        pivot = np.sqrt(pivot)
+            square -= factor[j, k] * factor[j, k]
+        # Written such that NaN is caught, too. It spreads to the last element.
+        pivot = math.sqrt(square) if square > 0.0 else math.nan
         factor[j, j] = pivot
         for i in range(j + 1, n):
             rest = matrix[i, j]
             for k in range(j):
                 rest -= factor[i, k] * factor[j, k]
             factor[i, j] = rest / pivot
-    return factor
+    last = factor[n - 1, n - 1]
+    for i in range(n):
+        for j in range(n):
+            factor[i, j] = factor[i, j] if last == last else math.nan
 
 
 # ---- Loops that are left to pytensor ---------------------------------------------------
@@ -232,9 +261,9 @@ def with_routines(op: Scan) -> Scan:
         marked: Any = None
         if isinstance(node.op, Scan):
             marked = with_routines(node.op)
-        elif type(node.op) is Dot and _product_routine(node):
+        elif type(node.op) is Dot and _is_product(node):
             marked = _RoutineDot()
-        elif type(node.op) is SolveTriangular and _substitution_routine(node.op, node):
+        elif type(node.op) is SolveTriangular and _is_small_system(node.op, node):
             marked = _RoutineSolveTriangular(**node.op._props_dict())
         if marked is not None:
             outputs = [output.clone() for output in node.outputs]
@@ -247,18 +276,28 @@ def with_routines(op: Scan) -> Scan:
 
 @register_funcify_default_op_cache_key(_RoutineDot)
 def _convert_product(op: _RoutineDot, node: Apply, **kwargs: Any) -> tuple[Any, int]:
-    routine = _product_routine(node)
-    # pytensor's key does not know of static shapes.
-    return routine, cache_version([_matrix_matrix, _matrix_column, _row_matrix].index(routine))
+    fill = _compiled(_multiply)
+
+    @_compiled
+    def multiply(left, right):
+        product = np.empty((left.shape[0], right.shape[1]), left.dtype)
+        fill(left, right, product)
+        return product
+
+    return multiply, cache_version()
 
 
 @register_funcify_default_op_cache_key(_RoutineSolveTriangular)
 def _convert_solve(op: Any, node: Apply, **kwargs: Any) -> tuple[Any, int]:
     lower = op.lower
-    routine: Any = _substitution_routine(op, node)
+    ndim = node.inputs[1].type.ndim
+    fill = _compiled(_SUBSTITUTIONS[ndim])
 
-    @_routine
+    @_compiled
     def solve(matrix, right):
-        return routine(matrix, right, lower)
+        x = np.empty(right.shape, right.dtype)
+        fill(matrix, right, lower, x)
+        return x
 
-    return solve, cache_version()
+    # pytensor's key does not know of the number of dimensions.
+    return solve, cache_version(ndim)

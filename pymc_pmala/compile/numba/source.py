@@ -5,6 +5,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+from numba.core.dispatcher import Dispatcher
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.link.numba.dispatch.basic import (
     cache_key_for_constant,
@@ -14,9 +16,12 @@ from pytensor.link.numba.dispatch.basic import (
 from pytensor.scalar.basic import ScalarType
 from pytensor.tensor.type import DenseTensorType
 
+from pymc_pmala.compile.numba.assembly import ArrayType, ScalarFunction
 from pymc_pmala.compile.numba.scalars import literal
 
 __all__ = ["At", "Source", "Value", "is_scalar"]
+
+_KINDS = {"float64": "f8", "float32": "f4", "int64": "i8"}
 
 At = Callable[[Sequence[str]], str]
 
@@ -60,6 +65,14 @@ class Source:
         How each variable is read.
     depth : int
         Level of indentation.
+    types : dict
+        Types of the names that are not assigned in the function, or by what it calls.
+    functions : dict
+        The functions of numbers among the globals.
+    routines : dict
+        The globals that fill an array, as Python functions that can be translated.
+    products : set
+        Those of them that are matrix products.
     """
 
     lines: list[str] = field(default_factory=list)
@@ -67,6 +80,10 @@ class Source:
     keys: list[str] | None = field(default_factory=list)
     values: dict[Variable, Value] = field(default_factory=dict)
     depth: int = 1
+    types: dict[str, ArrayType | str] = field(default_factory=dict)
+    functions: dict[str, ScalarFunction] = field(default_factory=dict)
+    routines: dict[str, Callable] = field(default_factory=dict)
+    products: set[str] = field(default_factory=set)
     _count: int = 0
     _functions: dict[tuple[Any, ...], str] = field(default_factory=dict)
     # Where arrays of known shape are allocated: before the outermost loop being written.
@@ -85,6 +102,9 @@ class Source:
         """Return a name for a global; without a key the function will not be cached."""
         name = self.fresh("c")
         self.environment[name] = value
+        if isinstance(value, np.ndarray):
+            contiguous = value.flags.c_contiguous
+            self.types[name] = ArrayType(value.dtype.name, value.shape, contiguous)
         if key is None:
             self.keys = None
         elif self.keys is not None:
@@ -95,8 +115,19 @@ class Source:
         """Return a name for pytensor's function for a node, the same one for equal nodes."""
         kind = (op, *[v if isinstance(v, Constant) else v.type for v in node.inputs])
         if kind not in self._functions:
-            self._functions[kind] = self.constant(*numba_funcify_ensure_cache(op, node=node))
+            called, key = numba_funcify_ensure_cache(op, node=node)
+            self._functions[kind] = name = self.constant(called, key)
+            variables = [*node.inputs, *node.outputs]
+            kinds = [kind for variable in variables if (kind := _kind(variable))]
+            is_of_numbers = len(kinds) == len(variables) and len(node.outputs) == 1
+            if isinstance(called, Dispatcher) and is_of_numbers:
+                self.functions[name] = ScalarFunction(called, tuple(kinds[:-1]), kinds[-1])
         return self._functions[kind]
+
+    def declare(self, name: str, variable: Variable) -> None:
+        """Note the type of a name that holds an array with the elements of a variable."""
+        if isinstance(variable.type, DenseTensorType):
+            self.types[name] = ArrayType(variable.type.dtype, variable.type.shape)
 
     @contextmanager
     def indented(self) -> Iterator[None]:
@@ -274,6 +305,12 @@ def is_scalar(variable: Variable) -> bool:
     """Return whether a variable is a number: of a scalar type, or a 0-d tensor."""
     kind = variable.type
     return isinstance(kind, ScalarType) or (isinstance(kind, DenseTensorType) and kind.ndim == 0)
+
+
+def _kind(variable: Variable) -> str | None:
+    """Return the kind of a number that numba's functions take and return, or None."""
+    is_number = isinstance(variable.type, ScalarType)
+    return _KINDS.get(variable.type.dtype) if is_number else None
 
 
 def _number(variable: Constant) -> str | None:
