@@ -244,6 +244,13 @@ def test_data_of_another_length_are_refused_and_not_read_beyond_their_end():
         function(np.ones(3), np.ones(4))
 
 
+def test_functions_of_the_same_text_know_the_strides_of_their_own_types():
+    for columns in (3, 4):
+        m = pt.matrix("m", shape=(2, columns))
+        values = np.arange(2.0 * columns).reshape(2, columns)
+        agree([m], [pt.exp(m[0, 1]) + m[1, 2]], [values])
+
+
 def test_an_input_may_be_known_better_than_the_output_of_its_node():
     """Rewrites replace inputs by others of a narrower type, and leave the output as it was."""
     x, wide = pt.vector("x", shape=(1,)), pt.vector("wide")

@@ -75,13 +75,14 @@ def graph_function(fgraph: Any) -> tuple[Callable, str | None]:
     results = [source.argument(output) for output in fgraph.outputs]
     source.put(f"return ({''.join(f'{name}, ' for name in results)})")
     text = "\n".join([f"def {_NAME}({', '.join(names)}):", *source.lines])
+    # The strides of arrays follow from their types, also where the text does not show them.
+    identity = f"{cache_version()}\n{text}\n{sorted(source.types.items())}"
     key = None
     if config.numba__cache and source.keys is not None:
-        parts = [str(cache_version()), text, *source.keys]
-        key = sha256("\n".join(parts).encode()).hexdigest()
-    text, regions = assemble(
-        text, source.types, Library(source.functions, source.routines, source.products)
-    )
+        key = sha256("\n".join([identity, *source.keys]).encode()).hexdigest()
+    library = Library(source.functions, source.routines, source.products)
+    digest = sha256(identity.encode()).hexdigest()[:16]
+    text, regions = assemble(text, digest, source.types, library)
     function = compile_numba_function_src(
         text,
         _NAME,

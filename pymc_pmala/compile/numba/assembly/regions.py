@@ -3,7 +3,6 @@
 import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from hashlib import sha256
 from math import prod
 from typing import Any
 
@@ -22,6 +21,7 @@ _ALIGNMENT = 64
 
 def assemble(
     text: str,
+    digest: str,
     types: Mapping[str, ArrayType | str],
     library: Library,
 ) -> tuple[str, dict[str, Any]]:
@@ -31,6 +31,8 @@ def assemble(
     ----------
     text : str
         The source code of the function.
+    digest : str
+        Identifies the text and the types: the names of the translated parts contain it.
     types : mapping
         The types of its parameters and globals, and of what is returned by functions that it
         calls.
@@ -46,7 +48,7 @@ def assemble(
     [tree] = ast.parse(text).body
     assert isinstance(tree, ast.FunctionDef)
     plan = _Plan(tree, dict(types), library)
-    return plan.write(sha256(text.encode()).hexdigest()[:16])
+    return plan.write(digest)
 
 
 @dataclass
