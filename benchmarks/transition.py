@@ -6,7 +6,6 @@ from collections.abc import Callable
 import numpy as np
 import pymc as pm
 from pymc.blocking import DictToArrayBijection
-from pymc.pytensorf import compile as pymc_compile
 from pymc.vartypes import continuous_types
 
 from benchmarks.data import load_logistic
@@ -18,6 +17,7 @@ from benchmarks.models import (
 )
 from pymc_pmala import MALA, MMALA, PMALA, SimplifiedMMALA
 from pymc_pmala.calculus.differentiation import gradient
+from pymc_pmala.compile import compile_graph
 from pymc_pmala.factorization import Arrow
 from pymc_pmala.kernel.kernel import Noise, Record, State
 from pymc_pmala.model.target import make_target
@@ -85,10 +85,8 @@ def gradient_call(model: pm.Model) -> Callable[[], object]:
     Discrete variables are held.
     """
     target = make_target(model, [v for v in model.value_vars if v.dtype in continuous_types])
-    with model:
-        outputs = [target.logp, gradient(target.logp, target.x)]
-        function = pymc_compile([target.x], outputs)
-    function.trust_input = True
+    outputs = [target.logp, gradient(target.logp, target.x)]
+    function = compile_graph([target.x], outputs, model)
     x = target.start
     return lambda: function(x)
 
