@@ -59,6 +59,22 @@ def test_products_are_those_of_numpy(layout, dtype, left_to_pytensor):
     np.testing.assert_allclose(found, product(a, b), rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.parametrize("shape", [(40, 30), (None, None)], ids=["known", "open"])
+def test_factors_with_gaps_may_be_overwritten(shape):
+    x = pt.tensor("x", shape=shape, dtype="float64")
+    changed = pt.set_subtensor(pt.exp(x)[2:4], 1.0)
+    products = [x.T @ x, x @ x.T, changed.T @ x, changed @ changed[0]]
+    function = by_numba([x], products)
+    whole = np.random.default_rng(1).normal(size=(80, 90))
+    value = whole[::2, ::3]
+    other = np.exp(value)
+    other[2:4] = 1.0
+    truths = [value.T @ value, value @ value.T, other.T @ value, other @ other[0]]
+    for given in (value, np.ascontiguousarray(value), np.asfortranarray(value)):
+        for found, truth in zip(function(given), truths, strict=True):
+            np.testing.assert_allclose(found, truth, rtol=1e-12, atol=1e-12)
+
+
 def test_products_of_matrices_of_unequal_lengths_are_refused():
     x, y = pt.dmatrix("x"), pt.dmatrix("y")
     function = by_numba([x, y], [x @ y])

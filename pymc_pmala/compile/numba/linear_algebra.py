@@ -13,7 +13,6 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numba.extending import overload
 from pytensor import config
 from pytensor.graph.basic import Apply, Variable
 from pytensor.link.numba.cache import compile_numba_function_src
@@ -23,6 +22,7 @@ from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.math import Dot
 
 from pymc_pmala.compat import Cholesky, SolveTriangular
+from pymc_pmala.compile.numba.assembly import without_gaps
 from pymc_pmala.compile.numba.dispatch import Destroyed, write_node
 from pymc_pmala.compile.numba.elementwise import place
 from pymc_pmala.compile.numba.options import NJIT_OPTIONS
@@ -168,19 +168,8 @@ _compiled = numba_njit(**NJIT_OPTIONS)
 # They are written in the language that `assembly` translates.
 
 
-def _contiguous(matrix):
-    return np.asarray(matrix)
-
-
-@overload(_contiguous)
-def _contiguous_impl(matrix):
-    if matrix.layout == "A":
-        return lambda matrix: np.ascontiguousarray(matrix)
-    return lambda matrix: matrix
-
-
 def _multiply(left, right, product):
-    np.dot(_contiguous(left), _contiguous(right), product)
+    np.dot(without_gaps(left), without_gaps(right), product)
 
 
 def _substitute_vector(matrix, right, lower, x):

@@ -118,8 +118,8 @@ class Source:
             called, key = numba_funcify_ensure_cache(op, node=node)
             self._functions[kind] = name = self.constant(called, key)
             variables = [*node.inputs, *node.outputs]
-            kinds = [_kind(variable) for variable in variables]
-            is_of_numbers = None not in kinds and len(node.outputs) == 1
+            kinds = [known for variable in variables if (known := _kind(variable))]
+            is_of_numbers = len(kinds) == len(variables) and len(node.outputs) == 1
             if isinstance(called, Dispatcher) and is_of_numbers:
                 self.functions[name] = ScalarFunction(called, tuple(kinds[:-1]), kinds[-1])
         return self._functions[kind]

@@ -6,7 +6,8 @@ translated to LLVM's language directly.
 """
 
 from pymc_pmala.compile.numba.assembly.emitter import Library, ScalarFunction
+from pymc_pmala.compile.numba.assembly.linking import without_gaps
 from pymc_pmala.compile.numba.assembly.regions import assemble
 from pymc_pmala.compile.numba.assembly.types import ArrayType
 
-__all__ = ["ArrayType", "Library", "ScalarFunction", "assemble"]
+__all__ = ["ArrayType", "Library", "ScalarFunction", "assemble", "without_gaps"]

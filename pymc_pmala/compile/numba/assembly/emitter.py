@@ -153,6 +153,9 @@ class Emitter:
         self.entry: list[str] = []
         self.names: dict[str, Number | Array | _Slot] = {}
         self.parameters: dict[str, ArrayType | str] = {}
+        # Arrays that may have gaps: those that the BLAS reads, and those that are written.
+        self.operands: set[str] = set()
+        self.written: set[str] = set()
         self.block = "start"
         self._count = 0
         self._scopes: list[list[str]] = [[]]
@@ -162,12 +165,14 @@ class Emitter:
         """Undo what was emitted within this context if it raises `Unsupported`."""
         lines, entry, block = len(self.lines), len(self.entry), self.block
         names, parameters = dict(self.names), dict(self.parameters)
+        operands, written = set(self.operands), set(self.written)
         scopes = [[*scope] for scope in self._scopes]
         try:
             yield
         except Unsupported:
             del self.lines[lines:], self.entry[entry:]
             self.names, self.parameters, self._scopes = names, parameters, scopes
+            self.operands, self.written = operands, written
             self.block = block
             raise
 
@@ -236,6 +241,10 @@ class Emitter:
 
     def _store(self, target: Any, value: Number) -> None:
         array = self.array(target.value)
+        if array.root in self.operands:
+            raise Unsupported("writing into what has been copied")
+        if self._may_have_gaps(array):
+            self.written.add(array.root)
         address = self._address(array, target.slice)
         value = self._cast(value, kind_of(array.dtype))
         memory = MEMORY[array.dtype]
@@ -535,6 +544,10 @@ class Emitter:
 
     def _product(self, left: Array, right: Array, result: Array) -> None:
         """Multiply matrices by the BLAS, through numba's interface to it."""
+        roots = {array.root for array in (left, right) if self._may_have_gaps(array)}
+        if roots & self.written:
+            raise Unsupported("a copy of what has been written")
+        self.operands |= roots
         if right.shape[1] == "1" and right.strides[0] == "1":
             self._matrix_vector(left, right, result)
             return
@@ -582,6 +595,10 @@ class Emitter:
         word, place = MEMORY[array.dtype], f"%{self._fresh()}"
         self.entry += [f"  {place} = alloca {word}", f"  store {word} {value}, ptr {place}"]
         return place
+
+    def _may_have_gaps(self, array: Array) -> bool:
+        kind = self.parameters.get(array.root)
+        return isinstance(kind, ArrayType) and not kind.contiguous
 
     def _layout(self, matrix: Array) -> tuple[str, str]:
         """Return whether a matrix is in C order, as a boolean, and the length of its rows."""

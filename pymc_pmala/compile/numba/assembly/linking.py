@@ -4,15 +4,16 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import llvmlite.binding as llvm
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
+from numba.extending import intrinsic, overload
 
 from pymc_pmala.compile.numba.assembly.emitter import Emitter, ScalarFunction
 from pymc_pmala.compile.numba.assembly.types import ArrayType
 
-__all__ = ["Output", "make_intrinsic"]
+__all__ = ["Output", "make_intrinsic", "without_gaps"]
 
 _NUMBA = {"f8": types.float64, "f4": types.float32, "i8": types.int64, "b": types.boolean}
 
@@ -71,19 +72,17 @@ def make_intrinsic(
         ]
         values += places
         layouts = {
-            name: numba_type.layout
-            for name, numba_type in zip(parameters, signature.args, strict=True)
+            parameter: numba_type.layout
+            for parameter, numba_type in zip(parameters, signature.args, strict=True)
             if isinstance(numba_type, types.Array)
         }
-        if emitter.code.declarations.keys() & {"numba_xxgemm", "numba_xxgemv"} and any(
-            isinstance(kind, types.Array) and kind.layout == "A" for kind in signature.args
-        ):
-            raise TypeError("the BLAS cannot read arrays with gaps")
+        # Numba compiles the function again for arrays in another order.
+        name = ".".join([symbol, *layouts.values()])
         # A weak symbol, since the function is linked before it is called from anywhere.
-        region = emitter.text(symbol, "weak_odr", local, given, entry, layouts)
+        region = emitter.text(name, "weak_odr", local, given, entry, layouts)
         _add_module(context, f"{emitter.code.text()}\n{region}\n", functions)
         kind = ir.FunctionType(ir.VoidType(), [value.type for value in values])
-        called = cgutils.get_or_insert_function(builder.module, kind, symbol)
+        called = cgutils.get_or_insert_function(builder.module, kind, name)
         builder.call(called, values)
         if not outputs:
             return context.get_dummy_value()
@@ -101,6 +100,18 @@ def make_intrinsic(
     scope = {"typed": typed}
     exec(f"def region(context, {names}): return typed({names})", scope)
     return intrinsic(scope["region"])
+
+
+def without_gaps(array: np.ndarray) -> np.ndarray:
+    """Return an array in C or Fortran order, as the BLAS needs it, for use in compiled code."""
+    return np.asarray(array)
+
+
+@overload(without_gaps)
+def _without_gaps(array):
+    if array.layout == "A":
+        return lambda array: np.ascontiguousarray(array)
+    return lambda array: array
 
 
 def _array_values(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pymc_pmala.compile.numba.assembly.emitter import Code, Emitter, Library
-from pymc_pmala.compile.numba.assembly.linking import Output, make_intrinsic
+from pymc_pmala.compile.numba.assembly.linking import Output, make_intrinsic, without_gaps
 from pymc_pmala.compile.numba.assembly.types import MEMORY, ArrayType, Unsupported
 
 __all__ = ["assemble"]
@@ -135,7 +135,7 @@ class _Plan:
             ):
                 shape = tuple(map(_literal, lengths))
                 known = None not in shape
-                self.types[name] = ArrayType(dtype, shape, contiguous=known)
+                self.types[name] = ArrayType(dtype, shape, contiguous=True)
                 if known:
                     self.allocations[name] = statement
                 return known
@@ -157,7 +157,7 @@ class _Plan:
                 users.setdefault(name, []).append(item)
         written: set[str] = set()
         lines: list[str] = []
-        environment: dict[str, Any] = {}
+        environment: dict[str, Any] = {"without_gaps": without_gaps}
         for position, item in enumerate(self.items):
             if isinstance(item, _Rest):
                 for name in _names(item.statement, {}):
@@ -169,19 +169,21 @@ class _Plan:
                 for name in item.emitter.parameters
                 if name in self.allocations and len(users[name]) == 1
             ]
-            arguments = [name for name in item.emitter.parameters if name not in local]
-            for name in arguments:
+            names = [name for name in item.emitter.parameters if name not in local]
+            for name in names:
                 lines += self._needed(name, written)
+            arguments = [self._argument(name, item) for name in names]
             outputs = self._outputs(item, self.items[position + 1 :])
             called = f"region_{position}"
             entry, size = self._memory(local)
             if size:
                 lines.append(f"memory_{position} = np.empty(({size},), np.uint8)")
-                arguments.append(f"memory_{position}")
+                names.append(f"memory_{position}")
+                arguments.append(names[-1])
             environment[called] = make_intrinsic(
                 f"pmala.{digest}.{position}",
                 item.emitter,
-                {name: item.emitter.parameters.get(name) for name in arguments},
+                {name: item.emitter.parameters.get(name) for name in names},
                 outputs,
                 entry,
                 local,
@@ -192,6 +194,10 @@ class _Plan:
         head = f"def {self.tree.name}({ast.unparse(self.tree.args)}):"
         body = [f"    {line}" for text in lines for line in text.splitlines()]
         return "\n".join([head, *body]), environment
+
+    def _argument(self, name: str, region: _Region) -> str:
+        """Return what a region is called with: what the BLAS reads has no gaps."""
+        return f"without_gaps({name})" if name in region.emitter.operands else name
 
     def _needed(self, name: str, written: set[str]) -> Iterator[str]:
         """Write the statements that make an array or a view, if they have not been written."""
