@@ -60,6 +60,13 @@ EXPRESSIONS = {
         (t * x).sum(axis=a) for a in (0, 1, 2, (1, 2), (0, 2), None)
     ],
     "no sum but a maximum": lambda x, m, t: [t.max(axis=1), t.prod(axis=0), (t > 0).all(axis=0)],
+    "running sums": lambda x, m, t: [pt.cumsum(x), pt.cumprod(x), pt.cumsum(pt.arange(1, 7)) - 1],
+    "signs": lambda x, m, t: [pt.sign(m), pt.sign(pt.round(x * 3).astype("int64"))],
+    "products of a batch": lambda x, m, t: [
+        pt.exp(t) @ t.transpose(0, 2, 1),
+        t.transpose(2, 1, 0) @ t.transpose(2, 0, 1),
+        (pt.alloc(1.0, 3, 20, 30) * x[0]) @ pt.alloc(2.0, 3, 30, 20),
+    ],
     "transposes": lambda x, m, t: [pt.exp(t.transpose(2, 0, 1)), m.T @ m, m.T + 1.0],
     "axes put in and taken out": lambda x, m, t: [
         x[None, :, None] * 2,

@@ -3,8 +3,9 @@
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from pytensor.graph.basic import Variable
-from pytensor.graph.replace import vectorize_graph
+from pytensor.gradient import DisconnectedGrad
+from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.replace import _vectorize_node, vectorize_graph
 from pytensor.graph.traversal import toposort
 from pytensor.scan.op import Scan
 from pytensor.tensor.shape import Shape, Shape_i
@@ -12,6 +13,12 @@ from pytensor.tensor.shape import Shape, Shape_i
 from pymc_pmala.calculus.scans import batch_scan
 
 __all__ = ["batch"]
+
+
+@_vectorize_node.register(DisconnectedGrad)
+def _held(op: DisconnectedGrad, node: Apply, held: Variable) -> Apply:
+    """Batch a variable that is held constant. By default pytensor forgets its static shape."""
+    return op.make_node(held)
 
 
 def batch(outputs: Sequence[Variable], replace: Mapping[Variable, Variable]) -> list[Variable]:

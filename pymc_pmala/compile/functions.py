@@ -13,12 +13,14 @@ from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.subtensor import AdvancedSubtensor
 
 from pymc_pmala.compile.linkers import own_linker
-from pymc_pmala.compile.rewrites import blocks, loops, sums, switches
+from pymc_pmala.compile.rewrites import blocks, loops, ranges, shapes, sums, switches
 from pymc_pmala.stack_traces import no_stack_traces
 
 __all__ = ["compile_graph"]
 
 _INTERPRETED = Mode(linker="py", optimizer="fast_run").excluding("fusion", "inplace")
+
+_REWRITES = tuple(part.REWRITE for part in (blocks, loops, ranges, shapes, switches, sums))
 
 # If indexing is batched over copies of its index, as in a marginalised model, this rewrite and one
 # of pytensor's for DimShuffle undo each other forever.
@@ -58,9 +60,7 @@ def compile_graph(
         mode = _INTERPRETED
     given = get_mode(mode)
     linker = own_linker(given.linker) or given.linker
-    rewrites = given.provided_optimizer.including(
-        blocks.REWRITE, loops.REWRITE, switches.REWRITE, sums.REWRITE
-    )
+    rewrites = given.provided_optimizer.including(*_REWRITES)
     if _has_batched_gather(outputs):
         rewrites = rewrites.excluding(*_ENDLESS)
     by_jax = isinstance(linker, JAXLinker)

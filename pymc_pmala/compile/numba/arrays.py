@@ -7,6 +7,7 @@ from pytensor.compile.ops import DeepCopyOp
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.tensor.basic import Alloc, AllocEmpty, Join, MakeVector
 from pytensor.tensor.blockwise import Blockwise, BlockwiseWithCoreShape
+from pytensor.tensor.extra_ops import CumOp
 from pytensor.tensor.shape import Shape_i
 from pytensor.tensor.subtensor import AdvancedIncSubtensor, IncSubtensor
 
@@ -43,6 +44,24 @@ def _vector(op: MakeVector, node: Apply, source: Source, destroyed: Destroyed) -
     at = place(output, [len(node.inputs)], source)
     for i, element in enumerate(node.inputs):
         source.put(f"{at([str(i)])} = {source.scalar(element)}")
+    return True
+
+
+@write_node.register(CumOp)
+def _running_total(op: CumOp, node: Apply, source: Source, destroyed: Destroyed) -> bool:
+    """Write running sums and products of a vector."""
+    [vector], [output] = node.inputs, node.outputs
+    if vector.type.ndim != 1 or output.type.dtype not in ("float64", "int64"):
+        return False
+    if vector.type.dtype != output.type.dtype:
+        return False
+    lengths, element = source.lengths(vector), source.value(vector).at
+    at = place(output, lengths, source)
+    start, sign = {"add": ("0", "+"), "mul": ("1", "*")}[op.mode]
+    total = source.compute(f"{start}.0" if output.type.dtype == "float64" else start)
+    with source.nest(lengths) as [i]:
+        source.put(f"{total} = {total} {sign} {element([i])}")
+        source.put(f"{at([i])} = {total}")
     return True
 
 

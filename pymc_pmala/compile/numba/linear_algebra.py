@@ -18,6 +18,7 @@ from pytensor.graph.basic import Apply, Variable
 from pytensor.link.numba.cache import compile_numba_function_src
 from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_default_op_cache_key
 from pytensor.scan.op import Scan
+from pytensor.tensor.blas import BatchedDot
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.math import Dot
 
@@ -64,6 +65,42 @@ def _product(op: Dot, node: Apply, source: Source, destroyed: Destroyed) -> bool
     return True
 
 
+@write_node.register(BatchedDot)
+def _products(op: BatchedDot, node: Apply, source: Source, destroyed: Destroyed) -> bool:
+    """Write the products of a batch one after the other."""
+    left, right = node.inputs
+    [output] = node.outputs
+    if not _have_one_float_type(left, right):
+        return False
+    first, second = source.known_lengths(left), source.known_lengths(right)
+    if first is None or second is None or first[::2] != second[:2]:
+        return False
+    batch, rows, inner = first
+    columns = second[2]
+    if rows * inner * columns < _FEW:
+        at_left, at_right = source.value(left).at, source.value(right).at
+        at = place(output, [batch, rows, columns], source)
+        with source.nest([batch, rows]) as [b, i]:
+            _write_row(
+                columns,
+                inner,
+                lambda k: at_left([b, i, k]),
+                lambda k, j: at_right([b, k, j]),
+                lambda j: at([b, i, j]),
+                source,
+            )
+        return True
+    arguments = [source.array(variable) for variable in node.inputs]
+    result = source.allocate([batch, rows, columns], output.type.dtype)
+    called = _routine(_multiply, source)
+    source.products.add(called)
+    with source.nest([batch]) as [b]:
+        parts = ", ".join(f"{name}[{b}, :, :]" for name in [*arguments, result])
+        source.put(f"{called}({parts})")
+    source.bind(output, result)
+    return True
+
+
 def _write_product(
     node: Apply, source: Source, inner: int | str, lengths: Sequence[int | str]
 ) -> None:
@@ -73,12 +110,31 @@ def _write_product(
     at_left, at_right = source.value(left).at, source.value(right).at
     at = place(output, lengths, source)
     with source.nest([rows]) as [i]:
+        _write_row(
+            columns,
+            inner,
+            lambda k: at_left([i, k]),
+            lambda k, j: at_right([k, j]),
+            lambda j: at([i, j]),
+            source,
+        )
+
+
+def _write_row(
+    columns: int | str,
+    inner: int | str,
+    left: Callable[[str], str],
+    right: Callable[[str, str], str],
+    result: Callable[[str], str],
+    source: Source,
+) -> None:
+    """Write the loops of one row of a product, whose elements the callables give."""
+    with source.nest([columns]) as [j]:
+        source.put(f"{result(j)} = 0.0")
+    with source.nest([inner]) as [k]:
+        factor = source.compute(left(k))
         with source.nest([columns]) as [j]:
-            source.put(f"{at([i, j])} = 0.0")
-        with source.nest([inner]) as [k]:
-            factor = source.compute(at_left([i, k]))
-            with source.nest([columns]) as [j]:
-                source.put(f"{at([i, j])} += {factor} * {at_right([k, j])}")
+            source.put(f"{result(j)} += {factor} * {right(k, j)}")
 
 
 def _is_product(node: Apply) -> bool:
@@ -136,12 +192,18 @@ def _fill(
     [output] = node.outputs
     arguments = [source.array(variable) for variable in node.inputs]
     result = source.allocate(lengths, output.type.dtype)
+    called = _routine(routine, source)
+    source.put(f"{called}({', '.join([*arguments, *options, result])})")
+    source.bind(output, result, lengths)
+    return called
+
+
+def _routine(routine: Callable, source: Source) -> str:
+    """Return a name for a routine."""
     # The key of the whole function is salted with the source of this file.
     key = f"{__name__}.{routine.__name__}"
     called = source.constant(_cached(routine, cache_version()), key)
     source.routines[called] = routine
-    source.put(f"{called}({', '.join([*arguments, *options, result])})")
-    source.bind(output, result, lengths)
     return called
 
 

@@ -48,6 +48,7 @@ _OTHERS: dict[type, Callable[..., str]] = {
     # NaN is passed on.
     scalar.Minimum: lambda a, b: f"{a} if {a} < {b} or {a} != {a} else {b}",
     scalar.Maximum: lambda a, b: f"{a} if {a} > {b} or {a} != {a} else {b}",
+    scalar.Sign: lambda a: f"1 if {a} > 0 else (-1 if {a} < 0 else {a})",
     Sigmoid: lambda a: f"1.0 / (1.0 + math.exp(-{a}))",
 }
 

@@ -103,13 +103,13 @@ def make_intrinsic(
 
 
 def without_gaps(array: np.ndarray) -> np.ndarray:
-    """Return an array in C or Fortran order, as the BLAS needs it, for use in compiled code."""
+    """Return an array whose matrices the BLAS can read, for use in compiled code."""
     return np.asarray(array)
 
 
 @overload(without_gaps)
 def _without_gaps(array):
-    if array.layout == "A":
+    if array.layout == "A" or (array.layout == "F" and array.ndim > 2):
         return lambda array: np.ascontiguousarray(array)
     return lambda array: array
 
