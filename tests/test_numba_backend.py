@@ -61,6 +61,18 @@ EXPRESSIONS = {
     ],
     "no sum but a maximum": lambda x, m, t: [t.max(axis=1), t.prod(axis=0), (t > 0).all(axis=0)],
     "running sums": lambda x, m, t: [pt.cumsum(x), pt.cumprod(x), pt.cumsum(pt.arange(1, 7)) - 1],
+    "running sums along an axis": lambda x, m, t: [
+        pt.cumsum(m, axis=0),
+        pt.cumsum(m * 2, axis=1),
+        pt.cumprod(t, axis=1),
+    ],
+    "parts": lambda x, m, t: pt.split(pt.exp(m), [1, 2, M.shape[1] - 3], axis=1),
+    "questions": lambda x, m, t: [
+        pt.isnan(pt.log(m)),
+        pt.isinf(pt.log(pt.abs(m)) / 0.0),
+        ~(m > 0),
+        pt.invert(pt.argmax(x)),
+    ],
     "signs": lambda x, m, t: [pt.sign(m), pt.sign(pt.round(x * 3).astype("int64"))],
     "products of a batch": lambda x, m, t: [
         pt.exp(t) @ t.transpose(0, 2, 1),

@@ -48,20 +48,24 @@ def _vector(op: MakeVector, node: Apply, source: Source, destroyed: Destroyed) -
 
 
 @write_node.register(CumOp)
-def _running_total(op: CumOp, node: Apply, source: Source, destroyed: Destroyed) -> bool:
-    """Write running sums and products of a vector."""
-    [vector], [output] = node.inputs, node.outputs
-    if vector.type.ndim != 1 or output.type.dtype not in ("float64", "int64"):
+def _running_totals(op: CumOp, node: Apply, source: Source, destroyed: Destroyed) -> bool:
+    """Write running sums and products along an axis."""
+    [array], [output] = node.inputs, node.outputs
+    dtype = output.type.dtype
+    if dtype not in ("float64", "int64") or array.type.dtype != dtype:
         return False
-    if vector.type.dtype != output.type.dtype:
+    if op.axis is None and array.type.ndim > 1:
         return False
-    lengths, element = source.lengths(vector), source.value(vector).at
+    axis = (op.axis or 0) % array.type.ndim
+    lengths, element = source.lengths(array), source.value(array).at
     at = place(output, lengths, source)
     start, sign = {"add": ("0", "+"), "mul": ("1", "*")}[op.mode]
-    total = source.compute(f"{start}.0" if output.type.dtype == "float64" else start)
-    with source.nest(lengths) as [i]:
-        source.put(f"{total} = {total} {sign} {element([i])}")
-        source.put(f"{at([i])} = {total}")
+    with source.nest([*lengths[:axis], *lengths[axis + 1 :]]) as others:
+        total = source.compute(f"{start}.0" if dtype == "float64" else start)
+        with source.nest([lengths[axis]]) as [i]:
+            indices = [*others[:axis], i, *others[axis:]]
+            source.put(f"{total} = {total} {sign} {element(indices)}")
+            source.put(f"{at(indices)} = {total}")
     return True
 
 

@@ -48,6 +48,9 @@ _OTHERS: dict[type, Callable[..., str]] = {
     # NaN is passed on.
     scalar.Minimum: lambda a, b: f"{a} if {a} < {b} or {a} != {a} else {b}",
     scalar.Maximum: lambda a, b: f"{a} if {a} > {b} or {a} != {a} else {b}",
+    scalar.Invert: lambda a: f"not {a}",
+    scalar.IsNan: lambda a: f"{a} != {a}",
+    scalar.IsInf: lambda a: f"abs({a}) == math.inf",
     scalar.Sign: lambda a: f"1 if {a} > 0 else (-1 if {a} < 0 else {a})",
     Sigmoid: lambda a: f"1.0 / (1.0 + math.exp(-{a}))",
 }
@@ -69,6 +72,8 @@ def expression(op: Any, node: Any, arguments: Sequence[str]) -> str | None:
     """
     dtype = node.outputs[0].type.dtype
     kind = type(op)
+    if kind is scalar.Invert and dtype != "bool":
+        return None
     if kind is scalar.Cast:
         return _cast(arguments[0], dtype)
     if kind in _INFIX:

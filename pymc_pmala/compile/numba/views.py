@@ -6,9 +6,10 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from pytensor.compile.ops import ViewOp
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.link.numba.dispatch.basic import cache_key_for_constant
-from pytensor.tensor.basic import ExtractDiag, ScalarFromTensor, TensorFromScalar
+from pytensor.tensor.basic import ExtractDiag, ScalarFromTensor, Split, TensorFromScalar
 from pytensor.tensor.elemwise import DimShuffle
 from pytensor.tensor.exceptions import NotScalarConstantError
 from pytensor.tensor.shape import Reshape, SpecifyShape
@@ -147,6 +148,36 @@ def _checked(op: SpecifyShape, node: Apply, source: Source, destroyed: Destroyed
             source.put(f"    raise AssertionError('Length {wanted} was specified, but not found')")
     value = source.value(original)
     source.values[output] = replace(value, length=lengths.__getitem__)
+    return True
+
+
+@write_node.register(ViewOp)
+def _same(op: ViewOp, node: Apply, source: Source, destroyed: Destroyed) -> bool:
+    [original], [output] = node.inputs, node.outputs
+    source.values[output] = source.value(original)
+    return True
+
+
+@write_node.register(Split)
+def _parts(op: Split, node: Apply, source: Source, destroyed: Destroyed) -> bool:
+    original, sizes = node.inputs
+    shape, along = source.known_lengths(original), op.axis % original.type.ndim
+    if not isinstance(sizes, Constant):
+        return False
+    if shape is None or shape[along] != sum(sizes.data):
+        return False
+    value = source.value(original)
+    ends = np.cumsum(sizes.data).tolist()
+    for output, start, end in zip(node.outputs, [0, *ends[:-1]], ends, strict=True):
+
+        def at(indices: Sequence[str], start: int = start) -> str:
+            before, index, after = indices[:along], indices[along], indices[along + 1 :]
+            return value.at([*before, f"{index} + {start}" if start else index, *after])
+
+        lengths = [*shape[:along], end - start, *shape[along + 1 :]]
+        source.bind_view(output, at, lengths.__getitem__)
+        if destroyed(original):
+            source.array(output)
     return True
 
 

@@ -1,9 +1,9 @@
 """Let variables know the shapes that follow from those of their inputs.
 
 A rewrite may replace the input of a node by a variable of known shape, as constant folding does
-with ``pt.eye(pt.as_tensor(2))``. pytensor keeps the node with its output of unknown shape, and so do
-all nodes that follow. Arrays of unknown shape are slower to compile: functions for them must check
-lengths, and cannot be chosen by size.
+with ``pt.eye(pt.as_tensor(2))``. pytensor keeps the node with its output of unknown shape, and so
+do all nodes that follow. Arrays of unknown shape are slower to compile: functions for them must
+check lengths, and cannot be chosen by size.
 """
 
 from pytensor.compile.mode import optdb
