@@ -9,7 +9,7 @@ from pytensor.scalar import basic as scalar
 from pytensor.scalar import math as scalar_math
 from pytensor.tensor.basic import Alloc, Join, MakeVector
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
-from pytensor.tensor.math import add
+from pytensor.tensor.math import Prod, Sum, add
 from pytensor.tensor.shape import Reshape, SpecifyShape
 from pytensor.tensor.special import Softmax
 from pytensor.tensor.variable import TensorVariable
@@ -72,7 +72,7 @@ def operation(variable: TensorVariable) -> tuple[str | None, list[TensorVariable
         return "structure", node.inputs
     if isinstance(node.op, CheckAndRaise):
         return "check", node.inputs
-    if isinstance(node.op, Softmax | Join | MakeVector):
+    if isinstance(node.op, Softmax | Join | MakeVector | Prod | Sum):
         return type(node.op).__name__, node.inputs
     if not isinstance(node.op, Elemwise):
         return None, []
@@ -110,7 +110,9 @@ def _known(variable: TensorVariable) -> bool | float | None:
     return None if None in values else _COMPARISONS[name](*values)
 
 
-_POSITIVE_OF_POSITIVE = ("Mul", "Add", "TrueDiv", "Reciprocal", "Sqrt", "Sqr", "Log1p", "Expm1")
+_POSITIVE_OF_POSITIVE = (
+    "Mul", "Add", "TrueDiv", "Reciprocal", "Sqrt", "Sqr", "Log1p", "Expm1", "Prod", "Sum",
+)  # fmt: skip
 
 
 def is_positive(variable: TensorVariable) -> bool:
