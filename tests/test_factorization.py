@@ -108,6 +108,17 @@ def test_factor_solves_multiplies_and_measures_like_the_full_matrix(case):
 
 
 @pytest.mark.parametrize("case", CASES)
+def test_products_of_rows_are_those_with_the_full_matrix(case):
+    factorization = CASES[case]
+    d = factorization.dimension
+    metric, rows = random_metric(factorization), rng.normal(size=(3, d))
+    g, u = pt.matrix("g", shape=(d, d)), pt.matrix("u", shape=(3, d))
+    gram = factorization.gram(factorization.pieces(pt.constant(factorization.seeds) @ g), u)
+    found = pytensor.function([g, u], gram, mode=INTERPRETED)(metric, rows)
+    np.testing.assert_allclose(found, rows @ metric @ rows.T)
+
+
+@pytest.mark.parametrize("case", CASES)
 def test_identity_is_the_factor_of_the_identity(case):
     factorization = CASES[case]
     products = pt.constant(factorization.seeds)

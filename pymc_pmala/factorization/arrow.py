@@ -88,6 +88,21 @@ class Arrow(Factorization):
                 corner = corner - flat.T @ flat
         return [*parts, pt.linalg.cholesky(corner, lower=True) if width else corner]
 
+    def gram(self, pieces: Sequence[TensorVariable], rows: TensorVariable) -> TensorVariable:
+        """Sum over the blocks, with the border and its couplings."""
+        *blocks, corner = pieces
+        edge = rows[:, self.border]
+        total = edge @ corner @ edge.T
+        for group, (diagonal, coupling) in zip(self.groups, _pairs(blocks), strict=True):
+            part = rows[:, group]
+            flat = part.reshape((-1, group.size))
+            within = (diagonal * part[:, :, None, :]).sum(axis=-1)
+            total = total + within.reshape((-1, group.size)) @ flat.T
+            if len(self.border):
+                across = flat @ coupling.reshape((group.size, -1)) @ edge.T
+                total = total + across + across.T
+        return total
+
     def identity(self) -> list[np.ndarray]:
         """Identity matrices for the blocks and the corner, and zero coupling."""
         parts = []

@@ -86,6 +86,16 @@ class BandedArrow(Factorization):
         coupled = _solve(lower, edge)
         return [lower, coupled, pt.linalg.cholesky(corner - coupled.T @ coupled, lower=True)]
 
+    def gram(self, pieces: Sequence[TensorVariable], rows: TensorVariable) -> TensorVariable:
+        """Sum over the diagonals of the band, with the border and its couplings."""
+        band, coupling, corner = pieces
+        body, edge = rows[:, self.body], rows[:, self.border]
+        total = edge @ corner @ edge.T + (body * band[:, 0]) @ body.T
+        across = body @ coupling @ edge.T
+        for k in range(1, self.bandwidth + 1):
+            across = across + (body[:, k:] * band[:-k, k]) @ body[:, :-k].T
+        return total + across + across.T
+
     def identity(self) -> list[np.ndarray]:
         """Identity matrices for the band and the corner, and zero coupling."""
         band = np.zeros((len(self.body), self.bandwidth + 1))

@@ -34,6 +34,10 @@ class Dense(Factorization):
         """Cholesky factor of G."""
         return [pt.linalg.cholesky(pieces[0], lower=True)]
 
+    def gram(self, pieces: Sequence[TensorVariable], rows: TensorVariable) -> TensorVariable:
+        """Products with the matrix G."""
+        return rows @ pieces[0] @ rows.T
+
     def identity(self) -> list[np.ndarray]:
         """Identity matrix."""
         return [np.eye(self.dimension)]

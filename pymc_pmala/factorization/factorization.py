@@ -39,6 +39,10 @@ class Factorization(ABC):
         """The non-zero parts of L."""
 
     @abstractmethod
+    def gram(self, pieces: Sequence[TensorVariable], rows: TensorVariable) -> TensorVariable:
+        """Matrix uᵀ G w of some rows u and w, from the parts of G."""
+
+    @abstractmethod
     def identity(self) -> list[np.ndarray]:
         """The parts of L for G = I."""
 

@@ -91,10 +91,12 @@ def symbolic_geometry(
     """
     x = target.x
     logp, force = value_and_gradient(target.logp, x)
-    hyper = None if interweaving is None else hyper_geometry(target, interweaving, force)
+    averaged = _averaged_inputs(factorization, x.dtype) if averages else []
+    hyper = None
+    if interweaving is not None:
+        hyper = hyper_geometry(target, interweaving, force, factorization, averaged)
     if isinstance(metric, ConstantMetric):
         return SymbolicGeometry(x, logp, force, None, None, None, factorization, [], hyper)
-    averaged = _averaged_inputs(factorization, x.dtype) if averages else []
     found = metric_factor(metric, factorization, averaged)
     half_log_det = factorization.half_log_det(found)
     log_det = 2.0 * half_log_det

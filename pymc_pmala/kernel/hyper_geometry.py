@@ -1,6 +1,6 @@
 """Symbolic geometry of the hyperparameters when the standardised effects are held."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -10,7 +10,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_pmala.calculus.batching import batch
 from pymc_pmala.calculus.differentiation import gradient, pushforward
-from pymc_pmala.factorization import Dense
+from pymc_pmala.factorization import Dense, Factorization
 from pymc_pmala.interweaving import Interweaving
 from pymc_pmala.metric import add_floor, information_metric
 from pymc_pmala.model.target import Target
@@ -39,7 +39,11 @@ class HyperGeometry(NamedTuple):
 
 
 def hyper_geometry(
-    target: Target, interweaving: Interweaving, slope: TensorVariable
+    target: Target,
+    interweaving: Interweaving,
+    slope: TensorVariable,
+    factorization: Factorization,
+    averaged: Sequence[TensorVariable] = (),
 ) -> HyperGeometry:
     r"""Build the force and the metric of the hyperparameters, with standardised effects held.
 
@@ -50,8 +54,10 @@ def hyper_geometry(
     .. math:: f = D\, \nabla_x (\log\pi + \log|\partial x / \partial y|), \qquad
               M = D\, G_r\, D^T,
 
-    where :math:`G_r` is the Fisher information of the factors whose density still depends on φ. The
-    derivative of M is omitted from the drift, which leaves the move exact.
+    where :math:`G_r` is the Fisher information of the factors whose density still depends on φ. If
+    the information of the data has been averaged for the main metric, and depends on φ as a whole,
+    that average is part of :math:`G_r`. The derivative of M is omitted from the drift, which leaves
+    the move exact.
 
     References
     ----------
@@ -65,15 +71,17 @@ def hyper_geometry(
     interweaving : Interweaving
     slope : TensorVariable
         The gradient of the log-density at x.
+    factorization : Factorization
+        Defines the meaning of the averaged parts.
+    averaged : sequence of TensorVariable
+        Parts of the averaged information of the data; empty if it is computed at the point.
     """
     x, positions = target.x, interweaving.positions
     count = len(positions)
     log_jacobian = interweaving.log_jacobian(x)
     directions = _directions(x, interweaving)
     force = directions @ (slope + gradient(log_jacobian, x))
-    held = set(interweaving.factors)
-    rest = information_metric(x, [factor for factor in target.factors if factor not in held])
-    metric = add_floor(rest.gram(directions))
+    metric = add_floor(_information(target, interweaving, directions, factorization, averaged))
     dense = Dense(count)
     [lower] = dense.factor([metric])
     # A deterministic replacement where the metric has no factor, as for the main metric.
@@ -83,6 +91,22 @@ def hyper_geometry(
     for name, part in zip(("hyper_force", "hyper_factor", "log_jacobian"), state, strict=True):
         part.name = name
     return HyperGeometry(positions, interweaving.carry, dense, state)
+
+
+def _information(
+    target: Target,
+    interweaving: Interweaving,
+    directions: TensorVariable,
+    factorization: Factorization,
+    averaged: Sequence[TensorVariable],
+) -> TensorVariable:
+    """Information along some directions of the factors whose density is not held."""
+    held = set(interweaving.factors)
+    rest = [factor for factor in target.factors if factor not in held]
+    if not averaged or any(factor.observed for factor in held):
+        return information_metric(target.x, rest).gram(directions)
+    latent = information_metric(target.x, [factor for factor in rest if not factor.observed])
+    return latent.gram(directions) + factorization.gram(averaged, directions)
 
 
 def _directions(x: TensorVariable, interweaving: Interweaving) -> TensorVariable:
