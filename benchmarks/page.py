@@ -6,7 +6,17 @@ import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator
 
-from benchmarks.report import BASELINE, FIGURES, Figure, grid, number, present, ratio, remarks
+from benchmarks.report import (
+    BASELINE,
+    FIGURES,
+    Figure,
+    grid,
+    is_known,
+    number,
+    present,
+    ratio,
+    remarks,
+)
 from benchmarks.results import EFFECTIVE, Cell, Cells
 from benchmarks.rows import ROWS
 from benchmarks.samplers import SAMPLERS
@@ -37,6 +47,8 @@ def write_page(found: Cells, setting: str, folder: Path) -> None:
     rows, columns = present(found)
     parts = [setting]
     for figure in FIGURES:
+        if not is_known(found, figure):
+            continue
         parts += [f"## {figure.title}", _markdown(*grid(found, figure))]
     parts.append("## Row by row")
     for row in rows:

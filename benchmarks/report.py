@@ -9,7 +9,17 @@ from benchmarks.results import EFFECTIVE, Cell, Cells
 from benchmarks.rows import ROWS
 from benchmarks.samplers import SAMPLERS
 
-__all__ = ["BASELINE", "FIGURES", "grid", "number", "present", "ratio", "ratio_tables", "remarks"]
+__all__ = [
+    "BASELINE",
+    "FIGURES",
+    "grid",
+    "is_known",
+    "number",
+    "present",
+    "ratio",
+    "ratio_tables",
+    "remarks",
+]
 
 BASELINE = "nutpie"
 
@@ -37,7 +47,7 @@ def ratio_tables(found: Cells) -> list[Table]:
     """Return a table for each figure that was measured."""
     tables = []
     for figure in FIGURES:
-        if not _is_known(found, figure):
+        if not is_known(found, figure):
             continue
         header, lines = grid(found, figure)
         table = Table(title=f"{figure.title} (ratio to {BASELINE}, above 1 is better)")
@@ -51,7 +61,8 @@ def ratio_tables(found: Cells) -> list[Table]:
     return tables
 
 
-def _is_known(found: Cells, figure: Figure) -> bool:
+def is_known(found: Cells, figure: Figure) -> bool:
+    """Whether any cell has a figure."""
     return any(_value(cell, figure) is not None for cell in found.values())
 
 

@@ -20,8 +20,8 @@ __all__ = ["ROWS", "Row"]
 
 Folder = str | Path | None
 
-DIFFUSIONS = ("mmala", "simplified_mmala", "numpyro", "pmala_euler", "mala_euler")
-"""Columns for rows on which the samplers of this package differ from one another."""
+OTHERS = ("walnutpie", "mmala", "simplified_mmala", "numpyro", "pmala_euler", "mala_euler")
+"""Further columns, for rows on which samplers and integrators differ most."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ PAPER: dict[str, Row] = {
         _fitzhugh_nagumo,
         jitter=False,
         note="All chains start at the true parameters, as in the paper; there are other modes.",
-        extra=DIFFUSIONS,
+        extra=OTHERS,
     ),
     "volatility": _row(
         "Stochastic volatility, in two blocks",
@@ -127,14 +127,14 @@ REGRESSIONS: dict[str, Row] = {
 
 HIERARCHIES: dict[str, Row] = {
     "eight_schools": replace(
-        _hierarchy("Eight schools, centred", models.eight_schools), extra=DIFFUSIONS
+        _hierarchy("Eight schools, centred", models.eight_schools), extra=OTHERS
     ),
     "funnel": _row(
         "Neal's funnel",
         _simulated(models.funnel),
         reference={"v": (np.array(0.0), np.array(3.0))},
         note="The reference is exact and covers v only; the other variables have no usable sd.",
-        extra=DIFFUSIONS,
+        extra=OTHERS,
     ),
     "poisson_glmm": _row("Poisson, 30 groups × 10", _simulated(models.poisson_glmm)),
     "poisson_40x1": _hierarchy("Poisson, 40 groups × 1", models.poisson_glmm, groups=40, size=1),
@@ -176,13 +176,13 @@ PROCESSES: dict[str, Row] = {
     "car": _row("CAR on a 7 × 7 grid", _simulated(models.areal_counts)),
 }
 
-OTHERS: dict[str, Row] = {
+MISCELLANEOUS: dict[str, Row] = {
     "mixture": _row("Gaussian mixture", _simulated(models.gaussian_mixture)),
     "dirichlet_multinomial": _row(
         "Dirichlet–multinomial", _simulated(models.dirichlet_multinomial)
     ),
     "factor_analysis": _row("Factor analysis", _simulated(models.factor_analysis)),
-    "lotka_volterra": _row("Lotka–Volterra", _simulated(models.lotka_volterra), extra=DIFFUSIONS),
+    "lotka_volterra": _row("Lotka–Volterra", _simulated(models.lotka_volterra), extra=OTHERS),
     "ill_conditioned": _row(
         "Ill-conditioned Gaussian",
         _simulated(models.ill_conditioned_gaussian),
@@ -191,4 +191,4 @@ OTHERS: dict[str, Row] = {
     ),
 }
 
-ROWS = PAPER | REGRESSIONS | HIERARCHIES | SERIES | PROCESSES | OTHERS
+ROWS = PAPER | REGRESSIONS | HIERARCHIES | SERIES | PROCESSES | MISCELLANEOUS

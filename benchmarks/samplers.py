@@ -202,7 +202,7 @@ SAMPLERS: dict[str, Sampler] = {
     "mala_euler": _euler_column(MALA),
 }
 
-EVERYWHERE = ("pmala", "mala", "nuts", "nutpie", "nutpie_low_rank", "walnutpie")
+EVERYWHERE = ("pmala", "mala", "nuts", "nutpie", "nutpie_low_rank")
 """The samplers that are run on every row; the others are run where a row asks for them."""
 
 
