@@ -62,8 +62,9 @@ def ratio_tables(found: Cells) -> list[Table]:
 
 
 def is_known(found: Cells, figure: Figure) -> bool:
-    """Whether any cell has a figure."""
-    return any(_value(cell, figure) is not None for cell in found.values())
+    """Whether a figure was measured for more than one column, or for the only one."""
+    known = {column for (_, column), cell in found.items() if _value(cell, figure) is not None}
+    return len(known) >= min(2, len(present(found)[1]))
 
 
 def grid(found: Cells, figure: Figure) -> tuple[list[str], list[list[str]]]:
