@@ -43,7 +43,7 @@ def hyper_geometry(
     interweaving: Interweaving,
     slope: TensorVariable,
     factorization: Factorization,
-    averaged: Sequence[TensorVariable] = (),
+    averaged: Sequence[TensorVariable],
 ) -> HyperGeometry:
     r"""Build the force and the metric of the hyperparameters, with standardised effects held.
 

@@ -73,10 +73,11 @@ def _products(op: BatchedDot, node: Apply, source: Source, destroyed: Destroyed)
     if not _have_one_float_type(left, right):
         return False
     first, second = source.known_lengths(left), source.known_lengths(right)
-    if first is None or second is None or first[::2] != second[:2]:
+    if first is None or second is None:
         return False
-    batch, rows, inner = first
-    columns = second[2]
+    [batch, rows, inner], [others, other, columns] = first, second
+    if batch != others or inner != other:
+        return False
     if rows * inner * columns < _FEW:
         at_left, at_right = source.value(left).at, source.value(right).at
         at = place(output, [batch, rows, columns], source)
